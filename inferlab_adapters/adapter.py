@@ -1,0 +1,394 @@
+"""What an adapter is: one framework's knowledge behind the two operations of the protocol.
+
+A framework subclasses :class:`Adapter` and says how it spells things; the order of the
+steps, the checks that hold for every framework and the shape of the answers are here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from inferlab_adapters import allocation
+from inferlab_adapters.allocation import Deployment, Rank, Replica
+from inferlab_adapters.catalogue import UNAVAILABLE
+from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.options import OptionTable
+from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.protocol import (
+    CaptureControlRequirement,
+    CaptureTargetRequirement,
+    EndpointRequirement,
+    HttpActionSpec,
+    HttpReadiness,
+    IntegrationIdentity,
+    KvTransferMechanism,
+    PlanServeInput,
+    PlanServeResult,
+    ProcessAliveReadiness,
+    ServeReplicaRequirement,
+)
+from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
+from inferlab_adapters.topology import (
+    MAX_DEVICES,
+    ROUTER,
+    Mechanism,
+    NativeRouter,
+    Plan,
+    PortPlan,
+    RolePlan,
+    RoleRequest,
+    Scope,
+    check_names,
+    check_shape,
+    links,
+    router_role,
+    routing,
+)
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol import (
+        RenderedServeProcess,
+        RenderServeInput,
+        RenderServeResult,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A process to start: tokens and environment; no shell reads either."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """What surrounds one request: the framework version seen, and where warnings go."""
+
+    framework_version: str
+    note: Callable[[str], None] = field(default=lambda text: None)
+
+
+class Adapter(ABC):
+    """One framework's adapter. Subclasses fill in the class attributes and the hooks."""
+
+    name: ClassVar[str]
+    """Distribution, console script and adapter id: ``oe-adapter-vllm``."""
+    version: ClassVar[str]
+    framework: ClassVar[str]
+    """The framework's id on the wire, which a control plane compares: ``vllm``."""
+    distribution: ClassVar[str]
+    """The installed distribution whose version is the framework's."""
+    readiness_path: ClassVar[str] = "/v1/models"
+    capture_paths: ClassVar[tuple[str, str]] = ("/start_profile", "/stop_profile")
+    mechanisms: ClassVar[Mapping[KvTransferMechanism, Mechanism]]
+    routers: ClassVar[Mapping[str, NativeRouter]]
+    own_settings: ClassVar[Sequence[OwnSetting]]
+    reserved_env: ClassVar[Reserved]
+
+    # -- what a framework says ------------------------------------------------------------
+
+    @abstractmethod
+    def option_table(self, framework_version: str) -> OptionTable:
+        """The options of a framework version."""
+
+    @abstractmethod
+    def layout(self, declared: DeclaredLayout, table: OptionTable, faults: Faults) -> Layout:
+        """Complete a declared shape by the framework's rules, or record why it cannot be."""
+
+    @abstractmethod
+    def absent_settings(self, scope: Scope, role: RoleRequest) -> Mapping[str, str]:
+        """Our settings that do not apply to a role, with the reason."""
+
+    @abstractmethod
+    def complete(
+        self, scope: Scope, role: RoleRequest, layout: Layout, checked: Settings, faults: Faults
+    ) -> Settings:
+        """Add what the framework needs for this role, and refuse what contradicts it."""
+
+    @abstractmethod
+    def ports(self, scope: Scope, role: RoleRequest, layout: Layout) -> PortPlan:
+        """The named ports of every replica of a role."""
+
+    @abstractmethod
+    def check_plan(self, planned: Plan, faults: Faults) -> None:
+        """Refuse what contradicts between roles."""
+
+    @abstractmethod
+    def prefix_cache_reset(self, planned: Plan) -> HttpActionSpec | None:
+        """The reset action, where the public endpoint will really answer it."""
+
+    @abstractmethod
+    def check_deployment(self, deployment: Deployment, faults: Faults) -> None:
+        """Refuse allocations that this framework cannot start on."""
+
+    @abstractmethod
+    def render_rank(self, deployment: Deployment, replica: Replica, rank: Rank) -> Command:
+        """The command of one process of a serving replica."""
+
+    @abstractmethod
+    def render_router(self, deployment: Deployment, rank: Rank) -> Command:
+        """The command of the framework's own router."""
+
+    # -- the two operations ---------------------------------------------------------------
+
+    def plan(self, wire: PlanServeInput, context: Context) -> PlanServeResult:
+        """Lower a wanted shape into a topology. Raises :class:`AdapterError`."""
+        roles = tuple(
+            RoleRequest(
+                index=index,
+                id=role.id,
+                kind=role.kind,
+                replica_count=role.replica_count,
+                declared=DeclaredLayout.from_wire(
+                    role.parallelism, f"/input/roles/{index}/parallelism"
+                ),
+                settings=role.settings,
+                settings_pointer=f"/input/roles/{index}/settings",
+                count_pointer=f"/input/roles/{index}/replica_count",
+            )
+            for index, role in enumerate(wire.roles)
+        )
+        plan = self._resolve(_scope(wire, roles), context)
+        planned = [role.to_wire() for role in plan.roles]
+        return PlanServeResult(
+            integration=self.identity(context),
+            roles=[*planned, *([router_role(plan.router)] if plan.router else [])],
+            replicas=self._replicas(plan),
+            links=links(plan),
+            routing=routing(plan),
+            endpoint=EndpointRequirement(
+                protocol="http",
+                completions_path="/v1/completions",
+                chat_completions_path="/v1/chat/completions",
+                prefix_cache_reset=self.prefix_cache_reset(plan),
+            ),
+            render_inputs=[],
+        )
+
+    def render(self, wire: RenderServeInput, context: Context) -> RenderServeResult:
+        """Turn a plan and its allocations into commands. Raises :class:`AdapterError`.
+
+        The plan is made again from the effective roles and must come out as it was sent.
+        """
+        from inferlab_adapters.protocol import RenderServeResult
+
+        plan = self._resolve(_scope(wire, _planned_roles(wire)), context)
+        _check_unchanged(plan, wire)
+        deployment = allocation.check(plan, wire.allocations)
+        faults = Faults("invalid_request")
+        self.check_deployment(deployment, faults)
+        faults.check()
+        return RenderServeResult(
+            integration=self.identity(context),
+            processes=[self._render_process(deployment, rank) for rank in deployment.ranks],
+        )
+
+    def identity(self, context: Context) -> IntegrationIdentity:
+        """Who answers: the same in plan and render, byte for byte."""
+        return IntegrationIdentity(
+            adapter_id=self.name,
+            adapter_version=self.version,
+            framework=self.framework,
+            framework_version=context.framework_version,
+        )
+
+    def observed_version(self) -> str:
+        """The framework version installed beside the adapter, or ``unavailable``."""
+        # Looked up here: the name is known, so no other distribution's metadata is read.
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            return UNAVAILABLE
+
+    # -- the steps ------------------------------------------------------------------------
+
+    def _resolve(self, scope: Scope, context: Context) -> Plan:
+        faults = Faults("invalid_request")
+        check_names(scope, faults)
+        faults.check()
+        faults = Faults("invalid_settings")
+        check_shape(scope, self.mechanisms, self.routers, faults)
+        faults.check()
+        table = self.option_table(context.framework_version)
+        reader = SettingsReader(table, self.own_settings, self.reserved_env, faults, context.note)
+        roles = tuple(
+            self._resolve_role(scope, role, reader, table, faults) for role in scope.roles
+        )
+        plan = Plan(
+            scope=scope,
+            roles=roles,
+            table=table,
+            mechanism=self.mechanisms[scope.mechanism] if scope.mechanism else None,
+            router=self.routers[scope.native_router] if scope.native_router else None,
+        )
+        faults.check()
+        self.check_plan(plan, faults)
+        faults.check()
+        return plan
+
+    def _resolve_role(
+        self,
+        scope: Scope,
+        role: RoleRequest,
+        reader: SettingsReader,
+        table: OptionTable,
+        faults: Faults,
+    ) -> RolePlan:
+        layout = self.layout(role.declared, table, faults)
+        if layout.devices > MAX_DEVICES:
+            what = f"asks for {layout.devices} devices in one replica"
+            faults.add(role.declared.base, what, f"the limit is {MAX_DEVICES}")
+        settings = reader.read(
+            role.settings, role.settings_pointer, self.absent_settings(scope, role)
+        )
+        # What follows reads the shape and the settings as if they were sound.
+        faults.check()
+        settings = self.complete(scope, role, layout, settings, faults)
+        return RolePlan(
+            request=role,
+            layout=layout,
+            settings=settings,
+            ports=self.ports(scope, role, layout),
+        )
+
+    def _replicas(self, plan: Plan) -> list[ServeReplicaRequirement]:
+        start, stop = self.capture_paths
+        capture = CaptureTargetRequirement(
+            control=CaptureControlRequirement(start_path=start, stop_path=stop)
+        )
+        ready = HttpReadiness(kind="http", path=self.readiness_path)
+        alive = ProcessAliveReadiness(kind="process_alive")
+        found = [
+            ServeReplicaRequirement(
+                id=name,
+                role_id=role.id,
+                replica_index=index,
+                device_count=role.layout.devices,
+                ports=list(role.ports.ports),
+                primary_ports=list(role.ports.primary_ports),
+                primary_readiness=ready,
+                worker_readiness=alive,
+                capture_target=capture if plan.scope.profiling else None,
+            )
+            for role in plan.roles
+            for index, name in enumerate(role.request.replica_ids())
+        ]
+        if plan.router is not None:
+            found.append(
+                ServeReplicaRequirement(
+                    id=ROUTER,
+                    role_id=ROUTER,
+                    replica_index=0,
+                    device_count=0,
+                    ports=list(plan.router.ports),
+                    primary_ports=[],
+                    primary_readiness=plan.router.readiness,
+                    worker_readiness=alive,
+                )
+            )
+        return found
+
+    def _render_process(self, deployment: Deployment, rank: Rank) -> RenderedServeProcess:
+        from inferlab_adapters.protocol import ProcessSpec, RenderedServeProcess
+
+        replica = deployment.replica_of(rank)
+        if replica.role is None:
+            command = self.render_router(deployment, rank)
+        else:
+            command = self.render_rank(deployment, replica, rank)
+        wire = rank.allocation
+        return RenderedServeProcess(
+            process=wire.process,
+            role=wire.role,
+            replica=wire.replica,
+            rank=wire.rank,
+            rank_count=wire.rank_count,
+            launch_files=[],
+            command=ProcessSpec(argv=list(command.argv), env=dict(sorted(command.env.items()))),
+        )
+
+
+def _scope(wire: PlanServeInput | RenderServeInput, roles: tuple[RoleRequest, ...]) -> Scope:
+    return Scope(
+        model=wire.model,
+        topology=wire.topology,
+        routing_backend=wire.routing_backend,
+        mechanism=wire.kv_transfer,
+        profiling=wire.profiling,
+        roles=roles,
+    )
+
+
+def _planned_roles(wire: RenderServeInput) -> tuple[RoleRequest, ...]:
+    """The serving roles of a plan, read back as a request; the native router is not asked for."""
+    native = wire.routing.owner == "integration_native"
+    return tuple(
+        RoleRequest(
+            index=index,
+            id=role.id,
+            kind=role.kind,
+            replica_count=role.declared_replica_count,
+            declared=DeclaredLayout.from_wire(
+                role.effective_parallelism, f"/input/roles/{index}/effective_parallelism"
+            ),
+            settings=role.effective_settings,
+            settings_pointer=f"/input/roles/{index}/effective_settings",
+            count_pointer=f"/input/roles/{index}/declared_replica_count",
+        )
+        for index, role in enumerate(wire.roles)
+        if not (native and role.kind == ROUTER and role.id == ROUTER)
+    )
+
+
+def _check_unchanged(plan: Plan, wire: RenderServeInput) -> None:
+    """Render takes back exactly what plan returned."""
+    planned = [role.to_wire() for role in plan.roles]
+    expected: dict[str, Any] = {
+        "roles": [*planned, *([router_role(plan.router)] if plan.router else [])],
+        "routing": routing(plan),
+        "links": links(plan),
+    }
+    faults = Faults("invalid_request")
+    for name, value in expected.items():
+        sent = getattr(wire, name)
+        if sent != value:
+            where, now, was = _first_difference(_plain(sent), _plain(value), f"/input/{name}")
+            what = f"differs from the plan: {now}, planned was {was}"
+            faults.add(where, what, "send back what plan_serve returned")
+    for index, supplied in enumerate(wire.render_inputs):
+        where = f"/input/render_inputs/{index}"
+        faults.add(where, f"{shown(supplied.source_path)} is no planned render input")
+    faults.check()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+_ABSENT = object()
+
+
+def _first_difference(sent: Any, planned: Any, where: str) -> tuple[str, str, str]:
+    """The first place where two JSON values differ, and both values there as text."""
+    pairs: list[tuple[str | int, Any, Any]] = []
+    if isinstance(sent, dict) and isinstance(planned, dict):
+        keys = list(dict.fromkeys([*planned, *sent]))
+        pairs = [(key, sent.get(key, _ABSENT), planned.get(key, _ABSENT)) for key in keys]
+    elif isinstance(sent, list) and isinstance(planned, list) and len(sent) == len(planned):
+        pairs = [(index, *pair) for index, pair in enumerate(zip(sent, planned, strict=True))]
+    for key, mine, theirs in pairs:
+        if mine != theirs or type(mine) is not type(theirs):
+            return _first_difference(mine, theirs, pointer(where, key))
+    return where, _said(sent), _said(planned)
+
+
+def _said(value: Any) -> str:
+    return "absent" if value is _ABSENT else shown(value)

@@ -1,0 +1,182 @@
+"""One reading of a framework's command line, shared by every check that needs one.
+
+:class:`OptionTable` resolves a spelling (long, short, folded, abbreviated, negated, dotted)
+to the option it stands for, exactly as the framework's own parser would; ownership,
+duplicates and catalogue checks all go through it, so that no two of them can disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from inferlab_adapters.catalogue import Grammar, Option, Selection
+from inferlab_adapters.errors import did_you_mean
+
+_NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """An option that the framework no longer has: the version that dropped it, and what to do."""
+
+    since: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one command line token means.
+
+    ``path`` holds the dotted children of a JSON option, ``value`` the text given with ``=``
+    or glued to a short option.
+    """
+
+    option: Option
+    negated: bool = False
+    path: tuple[str, ...] = ()
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One option as it stands in a list of tokens.
+
+    ``reading`` is ``None`` for an option that the table does not know; ``token`` is the
+    spelling as written, ``values`` the tokens it takes, ``index`` where it starts.
+    """
+
+    index: int
+    token: str
+    reading: Reading | None
+    values: tuple[str, ...]
+
+
+class OptionTable:
+    """The options of one catalogue, with who owns them and which are gone.
+
+    ``owned`` maps an option's setting name to the field of the request that decides it;
+    ``removed`` maps a folded long spelling to its fate.
+    """
+
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        owned: Mapping[str, str],
+        removed: Mapping[str, Removed],
+    ) -> None:
+        self.options = selection.catalogue.options
+        self.version = selection.catalogue.version
+        self.exact = selection.exact
+        self._grammar: Grammar = selection.catalogue.grammar
+        self._owned = owned
+        self._removed = removed
+        self._spellings: dict[str, tuple[Option, bool]] = {}
+        for option in self.options.values():
+            for spelling in option.names:
+                self._spellings[self._fold(spelling)] = (option, False)
+            for spelling in option.negative:
+                self._spellings[self._fold(spelling)] = (option, True)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.options
+
+    def __getitem__(self, name: str) -> Option:
+        """The option called ``name`` (its setting name); KeyError where there is none."""
+        return self.options[name]
+
+    def owner(self, option: Option) -> str | None:
+        """The request field that decides this option, or ``None`` if settings may."""
+        return self._owned.get(option.name)
+
+    def removed(self, token: str) -> Removed | None:
+        """The fate of an option that this or an earlier version dropped."""
+        return self._removed.get(self._fold(token.partition("=")[0]))
+
+    def nearest_flag(self, token: str) -> str:
+        """A hint with the spelling nearest to ``token``; empty if none is near."""
+        return did_you_mean(self._fold(token), self._spellings)
+
+    def read(self, token: str) -> Reading | None:
+        """Resolve one token that begins with ``-``; ``None`` if the parser would not know it."""
+        head, equals, text = token.partition("=")
+        value = text if equals else None
+        exact = self._spellings.get(self._fold(head))
+        if exact:
+            return Reading(exact[0], exact[1], (), value)
+        base, dot, children = head.partition(".")
+        if dot and self._grammar.dotted_json:
+            parent = self._spellings.get(self._fold(base))
+            if parent and (parent[0].kind == "json" or parent[0].json):
+                return Reading(parent[0], False, tuple(children.split(".")), value)
+        if not head.startswith("--"):
+            return self._read_short(token, head, value)
+        return self._abbreviated(head, value) if self._grammar.prefix_matching else None
+
+    def scan(self, tokens: Sequence[str]) -> Iterator[Use]:
+        """Split tokens into options and what each takes, as the parser would.
+
+        A token that belongs to no option comes as a :class:`Use` whose ``token`` does not
+        begin with ``-``.
+        """
+        index = 0
+        while index < len(tokens):
+            token = tokens[index]
+            reading = self.read(token) if token.startswith("-") else None
+            end = index + 1
+            if is_option_like(token):
+                limit = _takes(reading)
+                while end < len(tokens) and end - index <= limit and is_value(tokens[end]):
+                    end += 1
+            yield Use(index, token, reading, tuple(tokens[index + 1 : end]))
+            index = end
+
+    def find_setting(self, key: str) -> Reading | None:
+        """The option that a settings key may mean in any spelling, for refusals and hints."""
+        return self.read(f"--{key}") or self.read(f"-{key}")
+
+    def _fold(self, spelling: str) -> str:
+        folds = spelling.startswith("--") and self._grammar.underscore_folding
+        return spelling.replace("_", "-") if folds else spelling
+
+    def _read_short(self, token: str, head: str, value: str | None) -> Reading | None:
+        # argparse takes "-n2" for "-n 2", and an unambiguous beginning of a single-dash
+        # option for that option, even where abbreviations of long options are switched off.
+        glued = self._spellings.get(token[:2])
+        if glued and len(token) > 2:
+            return Reading(glued[0], glued[1], (), token[2:])
+        return self._abbreviated(head, value)
+
+    def _abbreviated(self, head: str, value: str | None) -> Reading | None:
+        start = self._fold(head)
+        long = start.startswith("--")
+        found = {
+            (option.name, negated): Reading(option, negated, (), value)
+            for spelling, (option, negated) in self._spellings.items()
+            if spelling.startswith(start) and spelling.startswith("--") == long
+        }
+        return next(iter(found.values())) if len(found) == 1 and head.strip("-") else None
+
+
+def is_option_like(token: str) -> bool:
+    """Whether a parser would take the token for an option rather than a value."""
+    return len(token) > 1 and token[0] == "-" and not _NEGATIVE_NUMBER.match(token)
+
+
+def is_value(token: str) -> bool:
+    """Whether a token can follow an option as its value."""
+    return not is_option_like(token)
+
+
+def _takes(reading: Reading | None) -> int:
+    """How many tokens may follow an option as its values."""
+    many = 1 << 30
+    if reading is None:
+        return many
+    if reading.value is not None or reading.option.kind in ("switch", "negatable"):
+        return 0
+    if reading.option.kind == "list" and not reading.option.repeats:
+        return many
+    return 1

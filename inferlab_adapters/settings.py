@@ -1,0 +1,300 @@
+"""A role's settings: the framework's options by name, and a few settings of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from inferlab_adapters import values
+from inferlab_adapters.catalogue import Option
+from inferlab_adapters.environment import check_extra_env
+from inferlab_adapters.errors import Faults, did_you_mean, one_of, pointer, shown
+from inferlab_adapters.options import OptionTable, Use, is_option_like
+
+_SNAKE = re.compile(r"[a-z][a-z0-9_]*$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnSetting:
+    """A setting that is ours and not an option of the framework.
+
+    ``default`` fills it in where a request leaves it out; ``None`` leaves it out of the
+    effective settings too. ``meaning`` is the one sentence shown to people.
+    """
+
+    name: str
+    kind: Literal["boolean", "string", "integer", "object", "arguments", "environment"]
+    meaning: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+
+
+EXTRA_ARGS = OwnSetting(
+    name="extra_args",
+    kind="arguments",
+    meaning="Command line tokens added after all others, one string a token.",
+    default=[],
+)
+EXTRA_ENV = OwnSetting(
+    name="extra_env",
+    kind="environment",
+    meaning="Environment variables added to those that the adapter sets.",
+    default={},
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reserved:
+    """Environment variables that settings may not touch: by name, and by how they begin."""
+
+    names: Mapping[str, str]
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """The complete settings of a role, checked.
+
+    ``own`` holds our settings, ``options`` the framework's by setting name, ``pointer``
+    where they stand in the request.
+    """
+
+    pointer: str
+    own: dict[str, Any]
+    options: dict[str, Any]
+
+    @property
+    def extra_args(self) -> list[str]:
+        args: list[str] = self.own["extra_args"]
+        return args
+
+    @property
+    def extra_env(self) -> dict[str, str]:
+        env: dict[str, str] = self.own["extra_env"]
+        return env
+
+    def at(self, name: str) -> str:
+        """The JSON pointer of one setting."""
+        return pointer(self.pointer, name)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The effective settings: everything that reaches argv or env, in name order."""
+        return dict(sorted({**self.options, **self.own}.items()))
+
+    def argv(self, table: OptionTable, leave_out: frozenset[str] = frozenset()) -> list[str]:
+        """Options in name order, then the extra arguments."""
+        argv: list[str] = []
+        for name in sorted(self.options.keys() - leave_out):
+            value = self.options[name]
+            option = table.options.get(name) or _guessed(name, value)
+            argv += values.tokens(option, value)
+        return argv + self.extra_args
+
+
+class SettingsReader:
+    """Checks and completes the settings of roles against one option table."""
+
+    def __init__(
+        self,
+        table: OptionTable,
+        own: Sequence[OwnSetting],
+        reserved: Reserved,
+        faults: Faults,
+        note: Callable[[str], None],
+    ) -> None:
+        self._table = table
+        self._own = {setting.name: setting for setting in own}
+        self._reserved = reserved
+        self._faults = faults
+        self._note = note
+
+    def read(self, raw: Mapping[str, Any], where: str, absent: Mapping[str, str]) -> Settings:
+        """Check ``raw``, whose JSON pointer is ``where``, and fill in our defaults.
+
+        ``absent`` names settings of ours that do not apply here, with the reason.
+        """
+        own: dict[str, Any] = {
+            name: setting.default
+            for name, setting in self._own.items()
+            if setting.default is not None and name not in absent
+        }
+        options: dict[str, Any] = {}
+        for name, value in raw.items():
+            at = pointer(where, name)
+            if name in absent:
+                self._faults.add(at, f"does not apply: {absent[name]}", "remove it")
+            elif name in self._own:
+                self._check_own(self._own[name], value, at)
+                own[name] = value
+            else:
+                self._check_option(name, value, at)
+                options[name] = value
+        if isinstance(own["extra_args"], list):
+            self._check_arguments(own["extra_args"], pointer(where, "extra_args"), options)
+        return Settings(pointer=where, own=own, options=options)
+
+    def _check_own(self, setting: OwnSetting, value: Any, at: str) -> None:
+        if setting.kind == "environment":
+            check_extra_env(value, at, self._reserved.names, self._reserved.prefixes, self._faults)
+            return
+        wanted, legal = {
+            "boolean": (isinstance(value, bool), "true or false"),
+            "string": (isinstance(value, str), "a string"),
+            "integer": (isinstance(value, int) and not isinstance(value, bool), "an integer"),
+            "object": (isinstance(value, dict), "an object"),
+            "arguments": (_is_strings(value), "an array of strings"),
+        }[setting.kind]
+        if not wanted:
+            self._faults.add(at, f"must be {legal}, got {shown(value)}")
+        elif setting.choices and value not in setting.choices:
+            self._faults.add(at, f"must be {one_of(setting.choices)}, got {shown(value)}")
+        elif setting.minimum is not None and value < setting.minimum:
+            self._faults.add(at, f"must be at least {setting.minimum}, got {value}")
+
+    def _check_option(self, name: str, value: Any, at: str) -> None:
+        option = self._table.options.get(name)
+        if option is None:
+            self._unknown_setting(name, value, at)
+            return
+        owner = self._table.owner(option)
+        if owner:
+            self._faults.add(at, f"is decided by {owner}", "remove it")
+            return
+        wrong = values.problem(option, value) or _nul(value)
+        if wrong:
+            self._faults.add(at, wrong)
+        elif option.deprecated:
+            self._note(f"{at}: the framework calls this option deprecated")
+
+    def _unknown_setting(self, name: str, value: Any, at: str) -> None:
+        gone = self._table.removed(f"--{name}")
+        if gone and self._table.exact:
+            self._faults.add(at, f"was removed in {gone.since}", gone.fix)
+            return
+        reading = self._table.find_setting(name)
+        if reading:
+            owner = self._table.owner(reading.option)
+            if owner:
+                self._faults.add(at, f"is decided by {owner}", "remove it")
+            elif reading.path:
+                self._faults.add(at, "is a dotted name", f"give {reading.option.name} an object")
+            elif reading.negated:
+                self._faults.add(at, "is a negative form", f"write {reading.option.name}: false")
+            else:
+                self._faults.add(at, "is another spelling", f'write "{reading.option.name}"')
+        elif self._table.exact or not _SNAKE.match(name):
+            known = [*self._table.options, *self._own]
+            hint = did_you_mean(name, known)
+            self._faults.add(at, f"is no option of version {self._table.version}", hint)
+        elif value is False:
+            hint = "put its negative form into extra_args"
+            self._faults.add(at, "cannot be switched off: the option is not in a catalogue", hint)
+        else:
+            self._note(
+                f"{at}: not in the catalogue of version {self._table.version}; passed on unchecked"
+            )
+
+    def _check_arguments(self, tokens: list[Any], where: str, options: dict[str, Any]) -> None:
+        if not _is_strings(tokens):
+            return
+        seen: dict[tuple[str, tuple[str, ...]], Use] = {}
+        for use in self._table.scan(tokens):
+            at = pointer(where, use.index)
+            if "\0" in use.token or any("\0" in value for value in use.values):
+                self._faults.add(at, "must not contain a NUL character")
+            elif not is_option_like(use.token):
+                self._faults.add(at, f"{shown(use.token)} belongs to no option", "remove it")
+            elif use.token == "--":
+                self._faults.add(at, '"--" ends the options', "remove it")
+            elif use.reading is None:
+                self._unknown_argument(use, at)
+            else:
+                self._check_use(use, at, options, seen)
+
+    def _unknown_argument(self, use: Use, at: str) -> None:
+        name = use.token.partition("=")[0]
+        gone = self._table.removed(name)
+        if not self._table.exact:
+            tail = f" (removed in {gone.since}: {gone.fix})" if gone else ""
+            self._note(f"{at}: {shown(name)} is not in a catalogue; passed on unchecked{tail}")
+        elif gone:
+            self._faults.add(at, f"{shown(name)} was removed in {gone.since}", gone.fix)
+        else:
+            hint = self._table.nearest_flag(name)
+            what = f"{shown(name)} is no option of version {self._table.version}"
+            self._faults.add(at, what, hint)
+
+    def _check_use(
+        self,
+        use: Use,
+        at: str,
+        options: dict[str, Any],
+        seen: dict[tuple[str, tuple[str, ...]], Use],
+    ) -> None:
+        assert use.reading is not None
+        option, path = use.reading.option, use.reading.path
+        owner = self._table.owner(option)
+        if owner:
+            what = f"{shown(use.token)} sets {option.name}, which is decided by {owner}"
+            self._faults.add(at, what, "remove it")
+            return
+        if option.name in options:
+            what = f"{shown(use.token)} sets {option.name} a second time"
+            had, now = shown(options[option.name]), shown(_value_of(use))
+            self._faults.add(at, f"{what}: {had} in the settings, {now} here", "keep one")
+        earlier = seen.get((option.dest, path))
+        if earlier and not option.repeats:
+            what = f"{shown(use.token)} sets {option.name} a second time"
+            had, now = shown(_value_of(earlier)), shown(_value_of(use))
+            self._faults.add(at, f"{what}: {had} before, {now} here", "keep one")
+        seen[option.dest, path] = use
+        self._check_values(use, at)
+
+    def _check_values(self, use: Use, at: str) -> None:
+        assert use.reading is not None
+        option, inline = use.reading.option, use.reading.value
+        given = [*([inline] if inline is not None else []), *use.values]
+        takes_none = option.kind in ("switch", "negatable")
+        if takes_none and given:
+            self._faults.add(at, f"{shown(use.token)} takes no value", "remove the value")
+        elif not takes_none and not given and not option.optional_value:
+            self._faults.add(at, f"{shown(use.token)} needs a value")
+        elif not use.reading.path and not takes_none:
+            for text in given:
+                wrong = values.text_problem(option, text)
+                if wrong:
+                    self._faults.add(at, f"{shown(use.token)} {wrong}")
+
+
+def _value_of(use: Use) -> Any:
+    assert use.reading is not None
+    if use.reading.value is not None:
+        return use.reading.value
+    if not use.values:
+        return not use.reading.negated
+    return use.values[0] if len(use.values) == 1 else list(use.values)
+
+
+def _guessed(name: str, value: Any) -> Option:
+    """How an option that no catalogue knows is written: judged by its value alone."""
+    flag = "--" + name.replace("_", "-")
+    if isinstance(value, bool):
+        return Option(names=(flag,), dest=name, kind="switch")
+    if isinstance(value, list):
+        return Option(names=(flag,), dest=name, kind="list")
+    return Option(names=(flag,), dest=name, kind="json" if isinstance(value, dict) else "value")
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _nul(value: Any) -> str | None:
+    """argv cannot hold a NUL; inside JSON it is escaped and harmless."""
+    texts = value if isinstance(value, list) else [value]
+    if any(isinstance(text, str) and "\0" in text for text in texts):
+        return "must not contain a NUL character"
+    return None

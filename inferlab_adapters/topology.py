@@ -1,0 +1,299 @@
+"""The two topologies: which roles they take, and the links, routing and endpoint they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from inferlab_adapters.catalogue import Option
+from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
+from inferlab_adapters.options import OptionTable
+from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.protocol import (
+    BootstrapLink,
+    BuiltinRouterKind,
+    DirectRouting,
+    HttpReadiness,
+    InferlabBuiltinRouting,
+    IntegrationNativeRouting,
+    KvTransferLink,
+    KvTransferMechanism,
+    Parallelism,
+    ReadinessProbe,
+    RequestRoutingLink,
+    RoutingResult,
+    ServeModelInput,
+    ServeRoleKind,
+    ServeRoleLink,
+    ServeRoleResult,
+    ServeTopology,
+    SideChannelLink,
+)
+from inferlab_adapters.settings import Settings
+from inferlab_adapters.values import SettingMap
+
+ROUTER = "router"
+"""The role id of every router, planned by us or owned by the control plane."""
+
+BUILTIN = "builtin"
+POLICY = "round_robin"
+
+MAX_REPLICAS = 65_536
+MAX_DEVICES = 65_536
+"""More replicas in a request, or devices in a replica, than any real deployment has."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mechanism:
+    """How a framework uses one KV transfer mechanism.
+
+    ``builtin`` is the control plane's router for it. ``port`` is the planned port on which
+    the peers meet, ``link`` who opens it: ``bootstrap`` the router towards prefill,
+    ``side_channel`` decode towards prefill, ``None`` nobody (in-band).
+    """
+
+    builtin: BuiltinRouterKind
+    link: Literal["bootstrap", "side_channel"] | None
+    port: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NativeRouter:
+    """A router that the framework brings: its readiness, ports and settings as planned."""
+
+    readiness: ReadinessProbe
+    settings: SettingMap
+    ports: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PortPlan:
+    """Named ports of a replica: for every rank, for rank 0 of several, and runs of them.
+
+    ``spans`` maps the first name of a run to how many consecutive ports the engine takes
+    from there; the names of a run are ``name``, ``name_1``, ``name_2``, …
+    """
+
+    ports: tuple[str, ...] = ()
+    primary_ports: tuple[str, ...] = ()
+    spans: Mapping[str, int] = field(default_factory=dict)
+
+
+def span_names(name: str, count: int) -> tuple[str, ...]:
+    """The port names that reserve ``count`` consecutive ports."""
+    return (name, *(f"{name}_{index}" for index in range(1, count)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoleRequest:
+    """One serving role as it came in, from a plan request or from a plan given to render."""
+
+    index: int
+    id: str
+    kind: ServeRoleKind
+    replica_count: int
+    declared: DeclaredLayout
+    settings: SettingMap
+    settings_pointer: str
+    count_pointer: str
+
+    @property
+    def pointer(self) -> str:
+        return f"/input/roles/{self.index}"
+
+    def replica_ids(self) -> list[str]:
+        """Process-visible names: ``server`` or the role id, numbered where there are several."""
+        name = "server" if self.kind == "serve" else self.id
+        count = self.replica_count
+        return [name] if count == 1 else [f"{name}-{index:03d}" for index in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """What a deployment is, apart from its roles: the same in plan and in render."""
+
+    model: ServeModelInput
+    topology: ServeTopology
+    routing_backend: str | None
+    mechanism: KvTransferMechanism | None
+    profiling: bool
+    roles: tuple[RoleRequest, ...]
+
+    @property
+    def native_router(self) -> str | None:
+        """The framework's own router, where one was asked for."""
+        backend = self.routing_backend
+        return None if backend in (None, BUILTIN) else backend
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RolePlan:
+    """One serving role, resolved."""
+
+    request: RoleRequest
+    layout: Layout
+    settings: Settings
+    ports: PortPlan
+
+    @property
+    def id(self) -> str:
+        return self.request.id
+
+    @property
+    def kind(self) -> ServeRoleKind:
+        return self.request.kind
+
+    def to_wire(self) -> ServeRoleResult:
+        return ServeRoleResult(
+            id=self.id,
+            kind=self.kind,
+            declared_replica_count=self.request.replica_count,
+            effective_replica_count=self.request.replica_count,
+            effective_settings=self.settings.to_wire(),
+            effective_parallelism=self.layout.to_wire(),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A deployment, resolved: what plan answers from and what render starts from."""
+
+    scope: Scope
+    roles: tuple[RolePlan, ...]
+    table: OptionTable
+    mechanism: Mechanism | None
+    router: NativeRouter | None
+
+    def role(self, kind: ServeRoleKind) -> RolePlan:
+        return next(role for role in self.roles if role.kind == kind)
+
+    def option(self, name: str) -> Option:
+        """The catalogue entry of an option that the adapter itself writes."""
+        return self.table[name]
+
+
+def check_names(scope: Scope, faults: Faults) -> None:
+    """Refuse names that are empty or that a parser would take for something else."""
+    for name, value in (("id", scope.model.id), ("served_name", scope.model.served_name)):
+        at = f"/input/model/{name}"
+        if not value:
+            faults.add(at, "must not be empty")
+        elif "\0" in value:
+            faults.add(at, "must not contain a NUL character")
+    if scope.model.served_name.startswith("-"):
+        what = f"{shown(scope.model.served_name)} would be read as an option"
+        faults.add("/input/model/served_name", what, "do not begin it with -")
+    for role in scope.roles:
+        if not role.id:
+            faults.add(f"{role.pointer}/id", "must not be empty")
+        if not 1 <= role.replica_count <= MAX_REPLICAS:
+            legal = f"must be 1 to {MAX_REPLICAS}"
+            faults.add(role.count_pointer, f"{legal}, got {role.replica_count}")
+    if faults:
+        return
+    owners: dict[str, RoleRequest] = {}
+    for role in scope.roles:
+        for name in role.replica_ids():
+            other = owners.setdefault(name, role)
+            if other is not role and other.id != role.id:
+                what = f"its replica {shown(name)} would be called like one of {shown(other.id)}"
+                faults.add(f"{role.pointer}/id", what, "rename one")
+                break
+
+
+def check_shape(
+    scope: Scope,
+    mechanisms: Mapping[KvTransferMechanism, Mechanism],
+    routers: Mapping[str, NativeRouter],
+    faults: Faults,
+) -> None:
+    """Refuse a topology with missing, extra or doubled roles, or with routing it cannot have."""
+    wanted = ("serve",) if scope.topology == "single" else ("prefill", "decode")
+    hint = f"{scope.topology} takes exactly one {' and one '.join(wanted)}"
+    kinds = [role.kind for role in scope.roles]
+    ids = [role.id for role in scope.roles]
+    for kind in wanted:
+        if kind not in kinds:
+            faults.add("/input/roles", f"the {kind} role is missing", hint)
+    for index, role in enumerate(scope.roles):
+        named = f"role {shown(role.id)} of kind {role.kind}"
+        if role.kind == ROUTER:
+            faults.add(role.pointer, f"{named} cannot be asked for", "name a routing_backend")
+        elif role.kind not in wanted or role.kind in kinds[:index]:
+            faults.add(role.pointer, f"{named} is one too many", hint)
+        if role.id in ids[:index]:
+            faults.add(f"{role.pointer}/id", f"{shown(role.id)} is used twice", "rename one")
+        if role.id == ROUTER and scope.topology == "prefill_decode":
+            what = f"{shown(role.id)} is the name of the router's own role"
+            faults.add(f"{role.pointer}/id", what, "rename the role")
+    if scope.topology == "single":
+        for name, value in (
+            ("kv_transfer", scope.mechanism),
+            ("routing_backend", scope.routing_backend),
+        ):
+            if value is not None:
+                what = f"{shown(value)} has no use in topology single"
+                faults.add(f"/input/{name}", what, "remove it")
+        return
+    if scope.mechanism is None:
+        what = "is missing: prefill and decode need a way to hand over the KV cache"
+        faults.add("/input/kv_transfer", what, f"use {one_of(mechanisms)}")
+    elif scope.mechanism not in mechanisms:
+        what = f"{shown(scope.mechanism)} is not supported"
+        faults.add("/input/kv_transfer", what, f"use {one_of(mechanisms)}")
+    backend = scope.native_router
+    if backend is not None and backend not in routers:
+        known = [BUILTIN, *routers]
+        hint = did_you_mean(backend, known) or f"use {one_of(known)}"
+        faults.add("/input/routing_backend", f"{shown(backend)} is not supported", hint)
+
+
+def links(plan: Plan) -> list[ServeRoleLink]:
+    """Who talks to whom, as the control plane checks it."""
+    if plan.mechanism is None or plan.scope.mechanism is None:
+        return []
+    prefill, decode = plan.role("prefill").id, plan.role("decode").id
+    found: list[ServeRoleLink] = [
+        RequestRoutingLink(kind="request_routing", source=ROUTER, targets=[prefill, decode]),
+        KvTransferLink(
+            kind="kv_transfer", source=prefill, target=decode, mechanism=plan.scope.mechanism
+        ),
+    ]
+    port = plan.mechanism.port
+    if plan.mechanism.link == "bootstrap" and port:
+        found.append(BootstrapLink(kind="bootstrap", source=ROUTER, target=prefill, port=port))
+    elif plan.mechanism.link == "side_channel" and port:
+        found.append(SideChannelLink(kind="side_channel", source=prefill, target=decode, port=port))
+    return found
+
+
+def routing(plan: Plan) -> RoutingResult:
+    """Who owns the public endpoint."""
+    if plan.mechanism is None:
+        return DirectRouting(owner="direct", role=plan.role("serve").id, replica=0)
+    if plan.router is not None:
+        return IntegrationNativeRouting(
+            owner="integration_native", role=ROUTER, replica=0, policy=POLICY
+        )
+    return InferlabBuiltinRouting(
+        owner="inferlab_builtin",
+        implementation=plan.mechanism.builtin,
+        policy=POLICY,
+        prefill_role=plan.role("prefill").id,
+        decode_role=plan.role("decode").id,
+        ports=[],
+        readiness=HttpReadiness(kind="http", path="/healthcheck"),
+    )
+
+
+def router_role(router: NativeRouter) -> ServeRoleResult:
+    """The role of a native router: one replica, no devices, no parallelism."""
+    return ServeRoleResult(
+        id=ROUTER,
+        kind="router",
+        declared_replica_count=1,
+        effective_replica_count=1,
+        effective_settings=dict(router.settings),
+        effective_parallelism=Parallelism(),
+    )

@@ -1,0 +1,150 @@
+"""KV transfer between prefill and decode: vLLM's connector config, ports and environment.
+
+Sources (vLLM 0.32.0): vllm/config/kv_transfer.py for the config, and
+vllm/distributed/kv_transfer/kv_connector/v1/{nixl,mooncake}/ for ports and extra config.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferlab_adapters.allocation import Rank, Replica
+from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.parallelism import Layout
+from inferlab_adapters.protocol import KvTransferMechanism, ServeRoleKind
+from inferlab_adapters.settings import Settings
+from inferlab_adapters.topology import Mechanism, Plan, PortPlan, RolePlan, Scope, span_names
+
+BOOTSTRAP = "bootstrap"
+SIDE_CHANNEL = "side_channel"
+
+MECHANISMS: dict[KvTransferMechanism, Mechanism] = {
+    "nixl": Mechanism(builtin="vllm_nixl", link=SIDE_CHANNEL, port=SIDE_CHANNEL),
+    "mooncake": Mechanism(builtin="vllm_mooncake", link=BOOTSTRAP, port=BOOTSTRAP),
+}
+
+_CONNECTORS = {"nixl": "NixlConnector", "mooncake": "MooncakeConnector"}
+_ROLES: dict[ServeRoleKind, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
+
+# cuda_copy moves GPU memory through the host where the wire is TCP, self is a process's own
+# lane; without them UCX finds no way to reach GPU memory. "ib" is UCX's name for all RDMA
+# transports.
+_UCX_TLS = {"tcp": "tcp,cuda_copy,self", "rdma": "ib,cuda_copy,cuda_ipc,sm,self"}
+
+_OWNED_EXTRA_CONFIG = {
+    "backends": "kv_transfer_protocol",
+    "mooncake_protocol": "kv_transfer_protocol",
+    "num_workers": "mooncake_num_workers",
+    "bootstrap_server_address": "the port bootstrap of the allocation",
+}
+
+
+def ports(mechanism: KvTransferMechanism | None, kind: ServeRoleKind, layout: Layout) -> PortPlan:
+    """The ports that meeting the peer takes.
+
+    NIXL: every data parallel rank listens on the first port plus its own index
+    (base_scheduler.py), on both sides. Mooncake: one bootstrap server at the prefill side.
+    """
+    if mechanism == "nixl":
+        count = layout.attention_data
+        return PortPlan(ports=span_names(SIDE_CHANNEL, count), spans={SIDE_CHANNEL: count})
+    return PortPlan(ports=(BOOTSTRAP,) if mechanism == "mooncake" and kind == "prefill" else ())
+
+
+def check_role(
+    scope: Scope, kind: ServeRoleKind, layout: Layout, settings: Settings, faults: Faults
+) -> None:
+    """Refuse transfer settings and shapes that the connector cannot serve."""
+    mechanism = scope.mechanism
+    if mechanism is None:
+        return
+    protocol = settings.own.get("kv_transfer_protocol")
+    if protocol == "gds" and mechanism == "mooncake":
+        faults.add(settings.at("kv_transfer_protocol"), 'must be tcp or rdma, got "gds"')
+    if mechanism == "nixl" and protocol in _UCX_TLS and "UCX_TLS" in settings.extra_env:
+        where = pointer(settings.at("extra_env"), "UCX_TLS")
+        faults.add(where, "is decided by the setting kv_transfer_protocol", "keep one of them")
+    for key in settings.own.get("kv_connector_extra_config", {}):
+        owner = _OWNED_EXTRA_CONFIG.get(key)
+        if owner:
+            where = pointer(settings.at("kv_connector_extra_config"), key)
+            faults.add(where, f"is decided by {owner}", "remove it")
+    if mechanism == "nixl":
+        _check_nixl_shape(kind, layout, settings, faults)
+
+
+def _check_nixl_shape(
+    kind: ServeRoleKind, layout: Layout, settings: Settings, faults: Faults
+) -> None:
+    decode_context = settings.options.get("decode_context_parallel_size", 1)
+    base = settings.pointer.rpartition("/")[0]
+    if kind == "decode":
+        for name, size in (("pipeline", layout.pipeline), ("context", layout.attention_context)):
+            if size > 1:
+                what = f"{name} parallel is {size} in the decode role, where NIXL takes only 1"
+                faults.add(base, what, "set it to 1 for decode")
+    elif (
+        layout.attention_context > 1
+        and decode_context > 1
+        and (layout.tensor != 1 or decode_context != layout.attention_context)
+    ):
+        what = (
+            "with NIXL, prefill context parallel and decode context parallel go together only "
+            "where tensor parallel is 1 and both are equal"
+        )
+        faults.add(settings.at("decode_context_parallel_size"), what)
+
+
+def check_pair(prefill: RolePlan, decode: RolePlan, faults: Faults) -> None:
+    """Refuse a pair whose sides would not understand each other."""
+    name = "kv_transfer_protocol"
+    ours, theirs = prefill.settings.own.get(name), decode.settings.own.get(name)
+    if ours != theirs:
+        what = f"decode has {shown(theirs)} and prefill {shown(ours)}"
+        faults.add(decode.settings.at(name), what, "set the same in both roles")
+
+
+def transfer_config(plan: Plan, role: RolePlan) -> dict[str, Any]:
+    """The value of ``--kv-transfer-config``: closed, with a definite role on either side."""
+    mechanism = plan.scope.mechanism
+    assert mechanism is not None
+    own = role.settings.own
+    config: dict[str, Any] = {
+        "kv_connector": _CONNECTORS[mechanism],
+        "kv_role": _ROLES[role.kind],
+        "kv_load_failure_policy": own["kv_load_failure_policy"],
+    }
+    if "kv_buffer_device" in own:
+        config["kv_buffer_device"] = own["kv_buffer_device"]
+    extra = dict(own.get("kv_connector_extra_config", {}))
+    if mechanism == "mooncake":
+        extra["mooncake_protocol"] = own["kv_transfer_protocol"]
+        if "mooncake_num_workers" in own:
+            extra["num_workers"] = own["mooncake_num_workers"]
+    elif own.get("kv_transfer_protocol") == "gds":
+        extra["backends"] = ["UCX", "GDS"]
+    if extra:
+        config["kv_connector_extra_config"] = extra
+    return config
+
+
+def environment(plan: Plan, role: RolePlan, replica: Replica, rank: Rank) -> dict[str, str]:
+    """The variables through which the transfer library learns its ports and its wire.
+
+    A Mooncake replica has one bootstrap server, at rank 0, so every rank is given rank 0's
+    port; NIXL listens at every rank that holds a data parallel engine, at its own address.
+    """
+    protocol = role.settings.own.get("kv_transfer_protocol")
+    if plan.scope.mechanism == "nixl":
+        address = rank.port(SIDE_CHANNEL)
+        env = {
+            "VLLM_NIXL_SIDE_CHANNEL_HOST": address.host,
+            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(address.port),
+        }
+        if protocol in _UCX_TLS:
+            env["UCX_TLS"] = _UCX_TLS[protocol]
+        return env
+    env = {"MC_FORCE_TCP": "1"} if protocol == "tcp" else {}
+    if role.kind == "prefill":
+        env["VLLM_MOONCAKE_BOOTSTRAP_PORT"] = str(replica.primary.port(BOOTSTRAP).port)
+    return env

@@ -1,0 +1,87 @@
+"""What planning adds to a role's settings for vLLM, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inferlab_adapters.errors import Faults, one_of, shown
+from inferlab_adapters.parallelism import Layout
+from inferlab_adapters.protocol import HttpActionSpec
+from inferlab_adapters.settings import Settings
+from inferlab_adapters.topology import Plan, PortPlan, RoleRequest, Scope
+from oe_adapter_vllm import kv_transfer
+
+MASTER = "master"
+DEFAULT_PROFILER = {"profiler": "cuda"}
+
+
+def ports(scope: Scope, role: RoleRequest, layout: Layout) -> PortPlan:
+    """Transfer ports for every rank, and one at which rank 0 of several is found."""
+    transfer = kv_transfer.ports(scope.mechanism, role.kind, layout)
+    return replace(transfer, primary_ports=(MASTER,))
+
+
+def complete(
+    scope: Scope, role: RoleRequest, layout: Layout, settings: Settings, faults: Faults
+) -> Settings:
+    """Fill in what reaches the command without being asked for, and refuse contradictions."""
+    own, options = dict(settings.own), dict(settings.options)
+    if scope.mechanism == "mooncake":
+        own.setdefault("kv_transfer_protocol", "rdma")
+    if scope.profiling:
+        options.setdefault("profiler_config", DEFAULT_PROFILER)
+        _check_profiler(settings, faults)
+    done = replace(settings, own=own, options=options)
+    _check_decode_context(layout, done, faults)
+    if options.get("distributed_executor_backend") == "external_launcher":
+        what = '"external_launcher" needs torchrun, which nothing here starts'
+        faults.add(done.at("distributed_executor_backend"), what, "use mp")
+    if options.get("enable_eplb") and layout.expert == 1:
+        what = "balances expert parallel ranks, and this role has none"
+        faults.add(done.at("enable_eplb"), what, "set experts.expert_parallel_size")
+    kv_transfer.check_role(scope, role.kind, layout, done, faults)
+    return done
+
+
+def check_plan(plan: Plan, faults: Faults) -> None:
+    """Refuse what contradicts between prefill and decode."""
+    if plan.mechanism is not None:
+        kv_transfer.check_pair(plan.role("prefill"), plan.role("decode"), faults)
+
+
+def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
+    """``POST /reset_prefix_cache``: a development endpoint, and of the server itself only.
+
+    With prefill and decode the public endpoint is a router, which does not pass it on.
+    """
+    if plan.mechanism is None and plan.role("serve").settings.own["dev_endpoints"]:
+        return HttpActionSpec(method="post", path="/reset_prefix_cache")
+    return None
+
+
+def _check_profiler(settings: Settings, faults: Faults) -> None:
+    # Source: vllm/config/profiler.py: without a kind of profiler, the endpoints do not exist.
+    given = settings.options.get("profiler_config", DEFAULT_PROFILER)
+    if given.get("profiler") not in ("cuda", "torch"):
+        what = f"profiling needs a profiler, got {shown(given)}"
+        faults.add(settings.at("profiler_config"), what, 'give it "profiler": "cuda" or "torch"')
+    elif given["profiler"] == "torch" and not given.get("torch_profiler_dir"):
+        what = "the torch profiler needs torch_profiler_dir"
+        faults.add(settings.at("profiler_config"), what, "name a folder")
+
+
+def _check_decode_context(layout: Layout, settings: Settings, faults: Faults) -> None:
+    """Decode context parallel reuses ranks: source vllm/config/parallel.py, 0.32.0."""
+    name = "decode_context_parallel_size"
+    size = settings.options.get(name, 1)
+    if layout.attention_context == 1:
+        if size < 1 or layout.tensor % size:
+            legal = [n for n in range(1, layout.tensor + 1) if layout.tensor % n == 0]
+            what = f"must divide tensor parallel {layout.tensor}, got {size}"
+            faults.add(settings.at(name), what, f"use {one_of(legal)}")
+        return
+    whole = layout.tensor * layout.attention_context
+    legal = sorted({1, layout.attention_context, whole})
+    if size not in legal:
+        what = f"must be {one_of(legal)} with prefill context parallel, got {size}"
+        faults.add(settings.at(name), what)
