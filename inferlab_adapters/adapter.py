@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from inferlab_adapters import allocation
 from inferlab_adapters.allocation import Deployment, Rank, Replica
@@ -56,20 +55,18 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A process to start: tokens and environment; no shell reads either."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What surrounds one request: the framework version seen, and where warnings go."""
 
     framework_version: str
-    note: Callable[[str], None] = field(default=lambda text: None)
+    note: Callable[[str], None] = lambda text: None
 
 
 class Adapter(ABC):
@@ -84,6 +81,8 @@ class Adapter(ABC):
     """The installed distribution whose version is the framework's."""
     readiness_path: ClassVar[str] = "/v1/models"
     capture_paths: ClassVar[tuple[str, str]] = ("/start_profile", "/stop_profile")
+    nothing: ClassVar[str] = ""
+    """A word that the framework's parser reads as no value at all, so that no name may be it."""
     mechanisms: ClassVar[Mapping[KvTransferMechanism, Mechanism]]
     routers: ClassVar[Mapping[str, NativeRouter]]
     own_settings: ClassVar[Sequence[OwnSetting]]
@@ -139,7 +138,7 @@ class Adapter(ABC):
         """Lower a wanted shape into a topology. Raises :class:`AdapterError`."""
         roles = tuple(
             RoleRequest(
-                index=index,
+                position=index,
                 id=role.id,
                 kind=role.kind,
                 replica_count=role.replica_count,
@@ -210,7 +209,7 @@ class Adapter(ABC):
 
     def _resolve(self, scope: Scope, context: Context) -> Plan:
         faults = Faults("invalid_request")
-        check_names(scope, faults)
+        check_names(scope, self.nothing, faults)
         faults.check()
         faults = Faults("invalid_settings")
         check_shape(scope, self.mechanisms, self.routers, faults)
@@ -330,7 +329,7 @@ def _planned_roles(wire: RenderServeInput) -> tuple[RoleRequest, ...]:
     native = wire.routing.owner == "integration_native"
     return tuple(
         RoleRequest(
-            index=index,
+            position=index,
             id=role.id,
             kind=role.kind,
             replica_count=role.declared_replica_count,

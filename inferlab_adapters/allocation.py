@@ -7,8 +7,7 @@ written; after it, replicas have all their ranks, ports and addresses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from inferlab_adapters.addresses import canonical, host_problem, is_loopback
 from inferlab_adapters.errors import Faults, pointer, shown
@@ -18,16 +17,15 @@ if TYPE_CHECKING:
     from inferlab_adapters.protocol import EndpointAssignment, ServeProcessAllocation
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """One process of a replica, with its place in the request."""
 
-    index: int
+    position: int
     allocation: ServeProcessAllocation
 
     @property
     def pointer(self) -> str:
-        return f"/input/allocations/{self.index}"
+        return f"/input/allocations/{self.position}"
 
     @property
     def endpoint(self) -> EndpointAssignment:
@@ -54,12 +52,11 @@ class Rank:
             yield where, f"port {name} of {process}", address
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Replica:
+class Replica(NamedTuple):
     """All ranks of one replica, rank 0 first. ``role`` is ``None`` for the native router."""
 
     role: RolePlan | None
-    index: int
+    number: int
     ranks: tuple[Rank, ...]
 
     @property
@@ -68,8 +65,7 @@ class Replica:
         return self.ranks[0]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
+class Deployment(NamedTuple):
     """Every replica of a plan on its machines, by role and replica index."""
 
     plan: Plan
@@ -79,7 +75,7 @@ class Deployment:
     def of_role(self, role_id: str) -> list[Replica]:
         """The replicas of a role in replica order."""
         found = [replica for (role, _), replica in self.replicas.items() if role == role_id]
-        return sorted(found, key=lambda replica: replica.index)
+        return sorted(found, key=lambda replica: replica.number)
 
     def replica_of(self, rank: Rank) -> Replica:
         """The replica that a process belongs to."""
@@ -89,7 +85,7 @@ class Deployment:
 def check(plan: Plan, allocations: Sequence[ServeProcessAllocation]) -> Deployment:
     """Check allocations against the plan; raise ``invalid_request`` with everything wrong."""
     faults = Faults("invalid_request")
-    ranks = tuple(Rank(index=index, allocation=wire) for index, wire in enumerate(allocations))
+    ranks = tuple(Rank(position=index, allocation=wire) for index, wire in enumerate(allocations))
     replicas = _group(plan, ranks, faults)
     faults.check()
     for replica in replicas.values():
@@ -152,7 +148,7 @@ def _replica(
             what = f"rank {wire.rank} of {label} is out of range"
             faults.add(pointer(rank.pointer, "rank"), what, f"it has {len(group)} ranks")
         previous = rank
-    return Replica(role=role, index=index, ranks=tuple(group))
+    return Replica(role=role, number=index, ranks=tuple(group))
 
 
 def _check_router(plan: Plan, replica: Replica, faults: Faults) -> None:
@@ -189,7 +185,7 @@ def _check_server(role: RolePlan, replica: Replica, faults: Faults) -> None:
 def _check_devices(role: RolePlan, replica: Replica, faults: Faults) -> None:
     wanted, ranks = role.layout.devices, len(replica.ranks)
     given = sum(len(rank.allocation.devices) for rank in replica.ranks)
-    label = f"replica {replica.index} of role {shown(role.id)}"
+    label = f"replica {replica.number} of role {shown(role.id)}"
     where = pointer(replica.primary.pointer, "devices")
     if given != wanted:
         what = f"{label} needs {_count(wanted, 'device')}, "

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 UNAVAILABLE = "unavailable"
 """The framework version reported when the framework is not installed."""
@@ -19,8 +18,7 @@ UNAVAILABLE = "unavailable"
 Kind = Literal["switch", "negatable", "value", "list", "json"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One option of a framework's command line.
 
     ``names`` are the spellings that set it, the preferred one first; ``negative`` those
@@ -51,7 +49,7 @@ class Option:
 
     @property
     def off(self) -> str:
-        """The negative spelling to write; ``--no-…`` where there is one, as every version knows it."""
+        """The negative spelling to write: ``--no-…`` where there is one, as ever."""
         return next((name for name in self.negative if name.startswith("--no-")), self.negative[0])
 
     @property
@@ -60,8 +58,7 @@ class Option:
         return self.kind == "list" and self.style == "repeat"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Grammar:
+class Grammar(NamedTuple):
     """How a framework's parser reads a token, as found by really parsing.
 
     ``prefix_matching``: an unambiguous beginning of a long option stands for it.
@@ -74,8 +71,7 @@ class Grammar:
     dotted_json: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Catalogue:
+class Catalogue(NamedTuple):
     """The options of one recorded framework version, by their setting name."""
 
     version: str
@@ -108,8 +104,7 @@ def _option(entry: dict[str, object]) -> Option:
     return Option(**fields)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The catalogue used for a framework version, and whether it speaks for that version.
 
     ``exact`` is true when a catalogue of the same major and minor version exists: then an

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 ErrorCode = Literal[
     "invalid_request",
@@ -23,8 +22,7 @@ SHOWN_FAULTS = 5
 _VALUE_WIDTH = 80
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing that is wrong.
 
     ``pointer`` is a JSON pointer, empty for the whole document; ``what`` says what is

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from inferlab_adapters.catalogue import Grammar, Option, Selection
 from inferlab_adapters.errors import did_you_mean
@@ -17,16 +18,14 @@ from inferlab_adapters.errors import did_you_mean
 _NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """An option that the framework no longer has: the version that dropped it, and what to do."""
 
     since: str
     fix: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What one command line token means.
 
     ``path`` holds the dotted children of a JSON option, ``value`` the text given with ``=``
@@ -39,15 +38,14 @@ class Reading:
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """One option as it stands in a list of tokens.
 
     ``reading`` is ``None`` for an option that the table does not know; ``token`` is the
-    spelling as written, ``values`` the tokens it takes, ``index`` where it starts.
+    spelling as written, ``values`` the tokens it takes, ``start`` its place.
     """
 
-    index: int
+    start: int
     token: str
     reading: Reading | None
     values: tuple[str, ...]
@@ -56,8 +54,10 @@ class Use:
 class OptionTable:
     """The options of one catalogue, with who owns them and which are gone.
 
-    ``owned`` maps an option's setting name to the field of the request that decides it;
-    ``removed`` maps a folded long spelling to its fate.
+    ``owned`` maps an option's setting name to the field of the request that decides it, or a
+    spelling that the parser itself does not list to the reason why it is refused; ``removed``
+    maps a long spelling to its fate; ``aliases`` adds spellings that the framework rewrites
+    before parsing; ``minimums`` bounds numbers that the parser would take.
     """
 
     def __init__(
@@ -66,6 +66,8 @@ class OptionTable:
         *,
         owned: Mapping[str, str],
         removed: Mapping[str, Removed],
+        aliases: Mapping[str, str] = MappingProxyType({}),
+        minimums: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.options = selection.catalogue.options
         self.version = selection.catalogue.version
@@ -73,12 +75,16 @@ class OptionTable:
         self._grammar: Grammar = selection.catalogue.grammar
         self._owned = owned
         self._removed = removed
+        self._minimums = minimums
         self._spellings: dict[str, tuple[Option, bool]] = {}
         for option in self.options.values():
             for spelling in option.names:
                 self._spellings[self._fold(spelling)] = (option, False)
             for spelling in option.negative:
                 self._spellings[self._fold(spelling)] = (option, True)
+        for spelling, name in aliases.items():
+            if name in self.options:
+                self._spellings[spelling] = (self.options[name], False)
 
     def __contains__(self, name: object) -> bool:
         return name in self.options
@@ -90,6 +96,17 @@ class OptionTable:
     def owner(self, option: Option) -> str | None:
         """The request field that decides this option, or ``None`` if settings may."""
         return self._owned.get(option.name)
+
+    def owner_of_spelling(self, token: str) -> str | None:
+        """Why a spelling that the parser does not list is refused all the same."""
+        return self._owned.get(self._fold(token.partition("=")[0]))
+
+    def below_minimum(self, option: Option, value: Any) -> str | None:
+        """Why a number, as JSON or as text, is too small for an option."""
+        least = self._minimums.get(option.name)
+        if least is None or int(value) >= least:
+            return None
+        return f"must be at least {least}, got {value}"
 
     def removed(self, token: str) -> Removed | None:
         """The fate of an option that this or an earlier version dropped."""
@@ -126,9 +143,11 @@ class OptionTable:
             token = tokens[index]
             reading = self.read(token) if token.startswith("-") else None
             end = index + 1
-            if is_option_like(token):
+            if self.is_option_like(token):
                 limit = _takes(reading)
-                while end < len(tokens) and end - index <= limit and is_value(tokens[end]):
+                while end < len(tokens) and end - index <= limit:
+                    if self.is_option_like(tokens[end]):
+                        break
                     end += 1
             yield Use(index, token, reading, tuple(tokens[index + 1 : end]))
             index = end
@@ -136,6 +155,16 @@ class OptionTable:
     def find_setting(self, key: str) -> Reading | None:
         """The option that a settings key may mean in any spelling, for refusals and hints."""
         return self.read(f"--{key}") or self.read(f"-{key}")
+
+    def is_option_like(self, token: str) -> bool:
+        """Whether the parser would take the token for an option rather than a value.
+
+        A negative number is a value, unless it has a point where ``--json.child`` is read.
+        """
+        if len(token) < 2 or token[0] != "-":
+            return False
+        number = _NEGATIVE_NUMBER.match(token)
+        return not number or (self._grammar.dotted_json and "." in token)
 
     def _fold(self, spelling: str) -> str:
         folds = spelling.startswith("--") and self._grammar.underscore_folding
@@ -158,16 +187,6 @@ class OptionTable:
             if spelling.startswith(start) and spelling.startswith("--") == long
         }
         return next(iter(found.values())) if len(found) == 1 and head.strip("-") else None
-
-
-def is_option_like(token: str) -> bool:
-    """Whether a parser would take the token for an option rather than a value."""
-    return len(token) > 1 and token[0] == "-" and not _NEGATIVE_NUMBER.match(token)
-
-
-def is_value(token: str) -> bool:
-    """Whether a token can follow an option as its value."""
-    return not is_option_like(token)
 
 
 def _takes(reading: Reading | None) -> int:

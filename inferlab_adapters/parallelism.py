@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from inferlab_adapters.errors import Faults, one_of, pointer
 from inferlab_adapters.protocol import (
@@ -14,8 +14,7 @@ from inferlab_adapters.protocol import (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """All nine sizes of the neutral shape, filled in.
 
     ``devices`` is the number of accelerators one replica takes; how it follows from the
@@ -53,8 +52,7 @@ class Layout:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeclaredLayout:
+class DeclaredLayout(NamedTuple):
     """The sizes that a request names; ``None`` where it leaves the choice to the adapter.
 
     A declared size is honoured exactly or refused. ``base`` is the JSON pointer of the
@@ -97,10 +95,9 @@ class DeclaredLayout:
 
     def declared(self) -> Iterator[tuple[str, int]]:
         """The sizes that were named, as (field name, value)."""
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "base" and value is not None:
-                yield field.name, value
+        for name, value in self._asdict().items():
+            if name != "base" and value is not None:
+                yield name, value
 
     def require(self, faults: Faults, size: str, *legal: int, why: str) -> None:
         """Refuse a declared size that is none of ``legal``; an absent one is fine."""

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from inferlab_adapters import values
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.environment import check_extra_env
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, pointer, shown
-from inferlab_adapters.options import OptionTable, Use, is_option_like
+from inferlab_adapters.options import OptionTable, Use
 
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*$")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnSetting:
+class OwnSetting(NamedTuple):
     """A setting that is ours and not an option of the framework.
 
     ``default`` fills it in where a request leaves it out; ``None`` leaves it out of the
@@ -46,16 +45,14 @@ EXTRA_ENV = OwnSetting(
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reserved:
+class Reserved(NamedTuple):
     """Environment variables that settings may not touch: by name, and by how they begin."""
 
     names: Mapping[str, str]
-    prefixes: Mapping[str, str] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """The complete settings of a role, checked.
 
     ``own`` holds our settings, ``options`` the framework's by setting name, ``pointer``
@@ -163,7 +160,9 @@ class SettingsReader:
         if owner:
             self._faults.add(at, f"is decided by {owner}", "remove it")
             return
-        wrong = values.problem(option, value) or _nul(value)
+        wrong = (
+            values.problem(option, value) or _nul(value) or self._table.below_minimum(option, value)
+        )
         if wrong:
             self._faults.add(at, wrong)
         elif option.deprecated:
@@ -202,10 +201,10 @@ class SettingsReader:
             return
         seen: dict[tuple[str, tuple[str, ...]], Use] = {}
         for use in self._table.scan(tokens):
-            at = pointer(where, use.index)
+            at = pointer(where, use.start)
             if "\0" in use.token or any("\0" in value for value in use.values):
                 self._faults.add(at, "must not contain a NUL character")
-            elif not is_option_like(use.token):
+            elif not self._table.is_option_like(use.token):
                 self._faults.add(at, f"{shown(use.token)} belongs to no option", "remove it")
             elif use.token == "--":
                 self._faults.add(at, '"--" ends the options', "remove it")
@@ -217,7 +216,10 @@ class SettingsReader:
     def _unknown_argument(self, use: Use, at: str) -> None:
         name = use.token.partition("=")[0]
         gone = self._table.removed(name)
-        if not self._table.exact:
+        reason = self._table.owner_of_spelling(name)
+        if reason:
+            self._faults.add(at, f"{shown(name)} is refused: {reason}", "remove it")
+        elif not self._table.exact:
             tail = f" (removed in {gone.since}: {gone.fix})" if gone else ""
             self._note(f"{at}: {shown(name)} is not in a catalogue; passed on unchecked{tail}")
         elif gone:
@@ -245,7 +247,11 @@ class SettingsReader:
             what = f"{shown(use.token)} sets {option.name} a second time"
             had, now = shown(options[option.name]), shown(_value_of(use))
             self._faults.add(at, f"{what}: {had} in the settings, {now} here", "keep one")
-        earlier = seen.get((option.dest, path))
+        # The parser keeps the last of two, and of a JSON text beside dotted children only those.
+        rivals = [(option.dest, path), (option.dest, ())]
+        if not path:
+            rivals += [key for key in seen if key[0] == option.dest]
+        earlier = next((seen[key] for key in rivals if key in seen), None)
         if earlier and not option.repeats:
             what = f"{shown(use.token)} sets {option.name} a second time"
             had, now = shown(_value_of(earlier)), shown(_value_of(use))
@@ -265,6 +271,7 @@ class SettingsReader:
         elif not use.reading.path and not takes_none:
             for text in given:
                 wrong = values.text_problem(option, text)
+                wrong = wrong or self._table.below_minimum(option, text)
                 if wrong:
                     self._faults.add(at, f"{shown(use.token)} {wrong}")
 

@@ -47,6 +47,8 @@ def _parse(text: str, source: str) -> Any:
         raise _located(text) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
+        if "\n" not in text.strip():
+            where = f"column {error.colno}"
         if error.msg == "Extra data":
             _refuse(f"{source} holds a second document at {where}", "send one request")
         _refuse(f"{source} is not JSON ({error.msg} at {where})")

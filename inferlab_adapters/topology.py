@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
@@ -44,8 +44,7 @@ MAX_DEVICES = 65_536
 """More replicas in a request, or devices in a replica, than any real deployment has."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mechanism:
+class Mechanism(NamedTuple):
     """How a framework uses one KV transfer mechanism.
 
     ``builtin`` is the control plane's router for it. ``port`` is the planned port on which
@@ -58,8 +57,7 @@ class Mechanism:
     port: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NativeRouter:
+class NativeRouter(NamedTuple):
     """A router that the framework brings: its readiness, ports and settings as planned."""
 
     readiness: ReadinessProbe
@@ -67,8 +65,7 @@ class NativeRouter:
     ports: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PortPlan:
+class PortPlan(NamedTuple):
     """Named ports of a replica: for every rank, for rank 0 of several, and runs of them.
 
     ``spans`` maps the first name of a run to how many consecutive ports the engine takes
@@ -77,7 +74,7 @@ class PortPlan:
 
     ports: tuple[str, ...] = ()
     primary_ports: tuple[str, ...] = ()
-    spans: Mapping[str, int] = field(default_factory=dict)
+    spans: Mapping[str, int] = MappingProxyType({})
 
 
 def span_names(name: str, count: int) -> tuple[str, ...]:
@@ -85,11 +82,10 @@ def span_names(name: str, count: int) -> tuple[str, ...]:
     return (name, *(f"{name}_{index}" for index in range(1, count)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RoleRequest:
+class RoleRequest(NamedTuple):
     """One serving role as it came in, from a plan request or from a plan given to render."""
 
-    index: int
+    position: int
     id: str
     kind: ServeRoleKind
     replica_count: int
@@ -100,7 +96,7 @@ class RoleRequest:
 
     @property
     def pointer(self) -> str:
-        return f"/input/roles/{self.index}"
+        return f"/input/roles/{self.position}"
 
     def replica_ids(self) -> list[str]:
         """Process-visible names: ``server`` or the role id, numbered where there are several."""
@@ -109,8 +105,7 @@ class RoleRequest:
         return [name] if count == 1 else [f"{name}-{index:03d}" for index in range(count)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """What a deployment is, apart from its roles: the same in plan and in render."""
 
     model: ServeModelInput
@@ -127,8 +122,7 @@ class Scope:
         return None if backend in (None, BUILTIN) else backend
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RolePlan:
+class RolePlan(NamedTuple):
     """One serving role, resolved."""
 
     request: RoleRequest
@@ -155,8 +149,7 @@ class RolePlan:
         )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A deployment, resolved: what plan answers from and what render starts from."""
 
     scope: Scope
@@ -173,14 +166,20 @@ class Plan:
         return self.table[name]
 
 
-def check_names(scope: Scope, faults: Faults) -> None:
-    """Refuse names that are empty or that a parser would take for something else."""
+def check_names(scope: Scope, nothing: str, faults: Faults) -> None:
+    """Refuse names that are empty or that a parser would take for something else.
+
+    ``nothing`` is a word that the framework's parser reads as no value at all.
+    """
     for name, value in (("id", scope.model.id), ("served_name", scope.model.served_name)):
         at = f"/input/model/{name}"
         if not value:
             faults.add(at, "must not be empty")
         elif "\0" in value:
             faults.add(at, "must not contain a NUL character")
+    if nothing and scope.model.served_name == nothing:
+        what = f"{shown(nothing)} would be read as no name"
+        faults.add("/input/model/served_name", what, "choose another")
     if scope.model.served_name.startswith("-"):
         what = f"{shown(scope.model.served_name)} would be read as an option"
         faults.add("/input/model/served_name", what, "do not begin it with -")

@@ -81,9 +81,9 @@ def _pointer(loc: Iterable[str | int], document: Any) -> str:
     node = document
     path = list(loc)
     for index, part in enumerate(path):
-        if (isinstance(node, dict) and part in node) or (
-            isinstance(node, list) and isinstance(part, int) and part < len(node)
-        ):
+        if isinstance(node, dict) and part in node:
+            node = node[str(part)]
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
         elif index < len(path) - 1:
             continue

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.errors import did_you_mean, json_type, one_of, shown
-from inferlab_adapters.options import is_option_like
 
 SettingMap: TypeAlias = Mapping[str, Any]
 """Settings as they stand in JSON: names to booleans, numbers, strings, arrays, objects."""
@@ -39,8 +38,8 @@ def problem(option: Option, value: Any) -> str | None:
 
 def text_problem(option: Option, text: str) -> str | None:
     """Why ``text``, a command line token, is not legal as a value of ``option``."""
-    if option.none and text == "None":
-        return None
+    if option.none and text in ("None", ""):
+        return None if text else "must not be empty: the engine would read it as None"
     if option.kind == "json":
         try:
             value = json.loads(text)
@@ -96,7 +95,8 @@ def _pair(flag: str, text: str) -> list[str]:
 
 def _item_problem(option: Option, item: Any) -> str | None:
     found = _scalar_problem(option, item)
-    if found is None and not option.repeats and is_option_like(text_of(item)):
+    starts = text_of(item).startswith("-") and not isinstance(item, int)
+    if found is None and starts and not option.repeats:
         return f"the item {shown(item)} would be read as an option"
     return found
 
@@ -110,8 +110,8 @@ def _json_problem(option: Option, value: Any) -> str | None:
 
 
 def _scalar_problem(option: Option, value: Any) -> str | None:
-    if option.none and value == "None":
-        return None
+    if option.none and value in ("None", ""):
+        return None if value else "must not be empty: the engine would read it as None"
     if not _type_matches(option.type, value):
         got = shown(value) if value is not None else json_type(value)
         return f"must be {_singular(option.type)}, got {got}"

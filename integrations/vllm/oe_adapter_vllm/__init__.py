@@ -25,6 +25,7 @@ class VllmAdapter(Adapter):
     version: ClassVar[str] = __version__
     framework: ClassVar[str] = "vllm"
     distribution: ClassVar[str] = "vllm"
+    nothing: ClassVar[str] = "None"
     mechanisms = kv_transfer.MECHANISMS
     routers: ClassVar = {router.NAME: router.ROUTER}
     own_settings = settings.OWN_SETTINGS

@@ -9,7 +9,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 def main() -> int:
     """Answer one request; returns the exit code."""
-    from inferlab_adapters.wire import main as run
+    from inferlab_adapters.program import main as run
     from oe_adapter_vllm import ADAPTER
 
     return run(ADAPTER)

@@ -6,17 +6,17 @@ vllm/distributed/kv_transfer/kv_connector/v1/{nixl,mooncake}/ for ports and extr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from inferlab_adapters.allocation import Rank, Replica
-from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.errors import Faults, one_of, pointer, shown
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol import KvTransferMechanism, ServeRoleKind
 from inferlab_adapters.settings import Settings
 from inferlab_adapters.topology import Mechanism, Plan, PortPlan, RolePlan, Scope, span_names
 
-BOOTSTRAP = "bootstrap"
-SIDE_CHANNEL = "side_channel"
+BOOTSTRAP: Final = "bootstrap"
+SIDE_CHANNEL: Final = "side_channel"
 
 MECHANISMS: dict[KvTransferMechanism, Mechanism] = {
     "nixl": Mechanism(builtin="vllm_nixl", link=SIDE_CHANNEL, port=SIDE_CHANNEL),
@@ -83,16 +83,13 @@ def _check_nixl_shape(
             if size > 1:
                 what = f"{name} parallel is {size} in the decode role, where NIXL takes only 1"
                 faults.add(base, what, "set it to 1 for decode")
-    elif (
-        layout.attention_context > 1
-        and decode_context > 1
-        and (layout.tensor != 1 or decode_context != layout.attention_context)
-    ):
-        what = (
-            "with NIXL, prefill context parallel and decode context parallel go together only "
-            "where tensor parallel is 1 and both are equal"
-        )
-        faults.add(settings.at("decode_context_parallel_size"), what)
+    where = settings.at("decode_context_parallel_size")
+    whole = max(layout.tensor, layout.attention_context)
+    if decode_context not in (1, whole):
+        faults.add(where, f"must be {one_of((1, whole))} with NIXL, got {decode_context}")
+    elif decode_context > 1 and layout.attention_context > 1 and layout.tensor > 1:
+        what = "NIXL takes it beside prefill context parallel only where tensor parallel is 1"
+        faults.add(where, what)
 
 
 def check_pair(prefill: RolePlan, decode: RolePlan, faults: Faults) -> None:

@@ -56,6 +56,8 @@ OWNED: Mapping[str, str] = {
     "headless": _NODES,
     "device_ids": "the devices of the allocation",
     "kv_transfer_config": "kv_transfer of the request and the kv_… settings",
+    "tokens_only": "the planned endpoints, which it would take away",
+    "--omni": "it hands the whole command line to another program",
 }
 """Options that come only from the request and the allocations, by the field that decides."""
 
@@ -97,4 +99,12 @@ RESERVED_ENV = Reserved(
 @lru_cache(maxsize=8)
 def option_table(framework_version: str) -> OptionTable:
     """The options of a vLLM version; the newest catalogue's when the version is unavailable."""
-    return OptionTable(select(CATALOGUES, framework_version), owned=OWNED, removed=REMOVED)
+    return OptionTable(
+        select(CATALOGUES, framework_version),
+        owned=OWNED,
+        removed=REMOVED,
+        # Source: vllm/utils/argparse_utils.py, 0.32.0: -O3, -O=3 and -O 3 are rewritten to it.
+        aliases={"-O": "optimization_level"},
+        # Source: vllm/entrypoints/cli/serve.py, 0.32.0: below 1 it means a headless process.
+        minimums={"api_server_count": 1},
+    )

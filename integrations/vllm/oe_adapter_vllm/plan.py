@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol import HttpActionSpec
@@ -13,12 +11,13 @@ from oe_adapter_vllm import kv_transfer
 
 MASTER = "master"
 DEFAULT_PROFILER = {"profiler": "cuda"}
+_PROFILER_FOLDERS = {"cuda": None, "torch": "torch_profiler_dir", "proton": "proton_profiler_dir"}
 
 
 def ports(scope: Scope, role: RoleRequest, layout: Layout) -> PortPlan:
     """Transfer ports for every rank, and one at which rank 0 of several is found."""
     transfer = kv_transfer.ports(scope.mechanism, role.kind, layout)
-    return replace(transfer, primary_ports=(MASTER,))
+    return transfer._replace(primary_ports=(MASTER,))
 
 
 def complete(
@@ -31,7 +30,7 @@ def complete(
     if scope.profiling:
         options.setdefault("profiler_config", DEFAULT_PROFILER)
         _check_profiler(settings, faults)
-    done = replace(settings, own=own, options=options)
+    done = settings._replace(own=own, options=options)
     _check_decode_context(layout, done, faults)
     if options.get("distributed_executor_backend") == "external_launcher":
         what = '"external_launcher" needs torchrun, which nothing here starts'
@@ -62,12 +61,15 @@ def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
 def _check_profiler(settings: Settings, faults: Faults) -> None:
     # Source: vllm/config/profiler.py: without a kind of profiler, the endpoints do not exist.
     given = settings.options.get("profiler_config", DEFAULT_PROFILER)
-    if given.get("profiler") not in ("cuda", "torch"):
+    where, profiler = settings.at("profiler_config"), given.get("profiler")
+    if profiler not in _PROFILER_FOLDERS:
+        legal = one_of(map(shown, _PROFILER_FOLDERS))
         what = f"profiling needs a profiler, got {shown(given)}"
-        faults.add(settings.at("profiler_config"), what, 'give it "profiler": "cuda" or "torch"')
-    elif given["profiler"] == "torch" and not given.get("torch_profiler_dir"):
-        what = "the torch profiler needs torch_profiler_dir"
-        faults.add(settings.at("profiler_config"), what, "name a folder")
+        faults.add(where, what, f'give it "profiler": {legal}')
+        return
+    folder = _PROFILER_FOLDERS[profiler]
+    if folder and not given.get(folder):
+        faults.add(where, f"the {profiler} profiler needs {folder}", "name a folder")
 
 
 def _check_decode_context(layout: Layout, settings: Settings, faults: Faults) -> None:
