@@ -8,27 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from inferlab_adapters import allocation
-from inferlab_adapters.allocation import Deployment, Rank, Replica
 from inferlab_adapters.catalogue import UNAVAILABLE
-from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.errors import Faults
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol import (
-    CaptureControlRequirement,
-    CaptureTargetRequirement,
-    EndpointRequirement,
-    HttpActionSpec,
-    HttpReadiness,
-    IntegrationIdentity,
-    KvTransferMechanism,
-    PlanServeInput,
-    PlanServeResult,
-    ProcessAliveReadiness,
-    ServeReplicaRequirement,
-)
+from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
 from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
 from inferlab_adapters.topology import (
     MAX_DEVICES,
@@ -43,14 +29,19 @@ from inferlab_adapters.topology import (
     check_names,
     check_shape,
     links,
-    router_role,
+    roles,
     routing,
 )
 
 if TYPE_CHECKING:
-    from inferlab_adapters.protocol import (
+    from inferlab_adapters.allocation import Deployment, Rank, Replica
+    from inferlab_adapters.protocol import KvTransferMechanism, PlanServeInput, RenderServeInput
+    from inferlab_adapters.protocol.answers import (
+        EndpointRequirement,
+        HttpActionSpec,
+        PlanServeResult,
+        ReadinessProbe,
         RenderedServeProcess,
-        RenderServeInput,
         RenderServeResult,
     )
 
@@ -136,7 +127,7 @@ class Adapter(ABC):
 
     def plan(self, wire: PlanServeInput, context: Context) -> PlanServeResult:
         """Lower a wanted shape into a topology. Raises :class:`AdapterError`."""
-        roles = tuple(
+        asked = tuple(
             RoleRequest(
                 position=index,
                 id=role.id,
@@ -151,40 +142,43 @@ class Adapter(ABC):
             )
             for index, role in enumerate(wire.roles)
         )
-        plan = self._resolve(_scope(wire, roles), context)
-        planned = [role.to_wire() for role in plan.roles]
-        return PlanServeResult(
-            integration=self.identity(context),
-            roles=[*planned, *([router_role(plan.router)] if plan.router else [])],
-            replicas=self._replicas(plan),
-            links=links(plan),
-            routing=routing(plan),
-            endpoint=EndpointRequirement(
-                protocol="http",
-                completions_path="/v1/completions",
-                chat_completions_path="/v1/chat/completions",
-                prefix_cache_reset=self.prefix_cache_reset(plan),
-            ),
-            render_inputs=[],
-        )
+        plan = self._resolve(_scope(wire, asked), context)
+        endpoint: EndpointRequirement = {
+            "protocol": "http",
+            "completions_path": "/v1/completions",
+            "chat_completions_path": "/v1/chat/completions",
+        }
+        reset = self.prefix_cache_reset(plan)
+        if reset is not None:
+            endpoint["prefix_cache_reset"] = reset
+        return {
+            "integration": self.identity(context),
+            "roles": roles(plan),
+            "replicas": self._replicas(plan),
+            "links": links(plan),
+            "routing": routing(plan),
+            "endpoint": endpoint,
+            "render_inputs": [],
+        }
 
     def render(self, wire: RenderServeInput, context: Context) -> RenderServeResult:
         """Turn a plan and its allocations into commands. Raises :class:`AdapterError`.
 
         The plan is made again from the effective roles and must come out as it was sent.
         """
-        from inferlab_adapters.protocol import RenderServeResult
+        # Planning, the more frequent operation, starts without what only rendering needs.
+        from inferlab_adapters import allocation, replay
 
-        plan = self._resolve(_scope(wire, _planned_roles(wire)), context)
-        _check_unchanged(plan, wire)
+        plan = self._resolve(_scope(wire, replay.planned_roles(wire)), context)
+        replay.check_unchanged(plan, wire)
         deployment = allocation.check(plan, wire.allocations)
         faults = Faults("invalid_request")
         self.check_deployment(deployment, faults)
         faults.check()
-        return RenderServeResult(
-            integration=self.identity(context),
-            processes=[self._render_process(deployment, rank) for rank in deployment.ranks],
-        )
+        return {
+            "integration": self.identity(context),
+            "processes": [self._render_process(deployment, rank) for rank in deployment.ranks],
+        }
 
     def identity(self, context: Context) -> IntegrationIdentity:
         """Who answers: the same in plan and render, byte for byte."""
@@ -216,12 +210,12 @@ class Adapter(ABC):
         faults.check()
         table = self.option_table(context.framework_version)
         reader = SettingsReader(table, self.own_settings, self.reserved_env, faults, context.note)
-        roles = tuple(
+        resolved = tuple(
             self._resolve_role(scope, role, reader, table, faults) for role in scope.roles
         )
         plan = Plan(
             scope=scope,
-            roles=roles,
+            roles=resolved,
             table=table,
             mechanism=self.mechanisms[scope.mechanism] if scope.mechanism else None,
             router=self.routers[scope.native_router] if scope.native_router else None,
@@ -257,24 +251,9 @@ class Adapter(ABC):
         )
 
     def _replicas(self, plan: Plan) -> list[ServeReplicaRequirement]:
-        start, stop = self.capture_paths
-        capture = CaptureTargetRequirement(
-            control=CaptureControlRequirement(start_path=start, stop_path=stop)
-        )
-        ready = HttpReadiness(kind="http", path=self.readiness_path)
-        alive = ProcessAliveReadiness(kind="process_alive")
+        ready: ReadinessProbe = {"kind": "http", "path": self.readiness_path}
         found = [
-            ServeReplicaRequirement(
-                id=name,
-                role_id=role.id,
-                replica_index=index,
-                device_count=role.layout.devices,
-                ports=list(role.ports.ports),
-                primary_ports=list(role.ports.primary_ports),
-                primary_readiness=ready,
-                worker_readiness=alive,
-                capture_target=capture if plan.scope.profiling else None,
-            )
+            self._replica(plan, role, name, index, ready)
             for role in plan.roles
             for index, name in enumerate(role.request.replica_ids())
         ]
@@ -288,29 +267,45 @@ class Adapter(ABC):
                     ports=list(plan.router.ports),
                     primary_ports=[],
                     primary_readiness=plan.router.readiness,
-                    worker_readiness=alive,
+                    worker_readiness={"kind": "process_alive"},
                 )
             )
         return found
 
-    def _render_process(self, deployment: Deployment, rank: Rank) -> RenderedServeProcess:
-        from inferlab_adapters.protocol import ProcessSpec, RenderedServeProcess
+    def _replica(
+        self, plan: Plan, role: RolePlan, name: str, index: int, ready: ReadinessProbe
+    ) -> ServeReplicaRequirement:
+        requirement = ServeReplicaRequirement(
+            id=name,
+            role_id=role.id,
+            replica_index=index,
+            device_count=role.layout.devices,
+            ports=list(role.ports.ports),
+            primary_ports=list(role.ports.primary_ports),
+            primary_readiness=ready,
+            worker_readiness={"kind": "process_alive"},
+        )
+        if plan.scope.profiling:
+            start, stop = self.capture_paths
+            requirement["capture_target"] = {"control": {"start_path": start, "stop_path": stop}}
+        return requirement
 
+    def _render_process(self, deployment: Deployment, rank: Rank) -> RenderedServeProcess:
         replica = deployment.replica_of(rank)
         if replica.role is None:
             command = self.render_router(deployment, rank)
         else:
             command = self.render_rank(deployment, replica, rank)
         wire = rank.allocation
-        return RenderedServeProcess(
-            process=wire.process,
-            role=wire.role,
-            replica=wire.replica,
-            rank=wire.rank,
-            rank_count=wire.rank_count,
-            launch_files=[],
-            command=ProcessSpec(argv=list(command.argv), env=dict(sorted(command.env.items()))),
-        )
+        return {
+            "process": wire.process,
+            "role": wire.role,
+            "replica": wire.replica,
+            "rank": wire.rank,
+            "rank_count": wire.rank_count,
+            "launch_files": [],
+            "command": {"argv": list(command.argv), "env": dict(sorted(command.env.items()))},
+        }
 
 
 def _scope(wire: PlanServeInput | RenderServeInput, roles: tuple[RoleRequest, ...]) -> Scope:
@@ -322,72 +317,3 @@ def _scope(wire: PlanServeInput | RenderServeInput, roles: tuple[RoleRequest, ..
         profiling=wire.profiling,
         roles=roles,
     )
-
-
-def _planned_roles(wire: RenderServeInput) -> tuple[RoleRequest, ...]:
-    """The serving roles of a plan, read back as a request; the native router is not asked for."""
-    native = wire.routing.owner == "integration_native"
-    return tuple(
-        RoleRequest(
-            position=index,
-            id=role.id,
-            kind=role.kind,
-            replica_count=role.declared_replica_count,
-            declared=DeclaredLayout.from_wire(
-                role.effective_parallelism, f"/input/roles/{index}/effective_parallelism"
-            ),
-            settings=role.effective_settings,
-            settings_pointer=f"/input/roles/{index}/effective_settings",
-            count_pointer=f"/input/roles/{index}/declared_replica_count",
-        )
-        for index, role in enumerate(wire.roles)
-        if not (native and role.kind == ROUTER and role.id == ROUTER)
-    )
-
-
-def _check_unchanged(plan: Plan, wire: RenderServeInput) -> None:
-    """Render takes back exactly what plan returned."""
-    planned = [role.to_wire() for role in plan.roles]
-    expected: dict[str, Any] = {
-        "roles": [*planned, *([router_role(plan.router)] if plan.router else [])],
-        "routing": routing(plan),
-        "links": links(plan),
-    }
-    faults = Faults("invalid_request")
-    for name, value in expected.items():
-        sent = getattr(wire, name)
-        if sent != value:
-            where, now, was = _first_difference(_plain(sent), _plain(value), f"/input/{name}")
-            what = f"differs from the plan: {now}, planned was {was}"
-            faults.add(where, what, "send back what plan_serve returned")
-    for index, supplied in enumerate(wire.render_inputs):
-        where = f"/input/render_inputs/{index}"
-        faults.add(where, f"{shown(supplied.source_path)} is no planned render input")
-    faults.check()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
-
-
-_ABSENT = object()
-
-
-def _first_difference(sent: Any, planned: Any, where: str) -> tuple[str, str, str]:
-    """The first place where two JSON values differ, and both values there as text."""
-    pairs: list[tuple[str | int, Any, Any]] = []
-    if isinstance(sent, dict) and isinstance(planned, dict):
-        keys = list(dict.fromkeys([*planned, *sent]))
-        pairs = [(key, sent.get(key, _ABSENT), planned.get(key, _ABSENT)) for key in keys]
-    elif isinstance(sent, list) and isinstance(planned, list) and len(sent) == len(planned):
-        pairs = [(index, *pair) for index, pair in enumerate(zip(sent, planned, strict=True))]
-    for key, mine, theirs in pairs:
-        if mine != theirs or type(mine) is not type(theirs):
-            return _first_difference(mine, theirs, pointer(where, key))
-    return where, _said(sent), _said(planned)
-
-
-def _said(value: Any) -> str:
-    return "absent" if value is _ABSENT else shown(value)

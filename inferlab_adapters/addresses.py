@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from inferlab_adapters.errors import shown
@@ -73,6 +74,7 @@ def http_url(endpoint: EndpointAssignment) -> str:
     return f"http://{host_port(endpoint)}"
 
 
+@lru_cache(maxsize=4096)
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(host)

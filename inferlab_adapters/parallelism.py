@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from inferlab_adapters.errors import Faults, one_of, pointer
-from inferlab_adapters.protocol import (
-    Parallelism,
-    ParallelismAttention,
-    ParallelismExperts,
-    ParallelismOuter,
-)
+from inferlab_adapters.protocol import ParallelismAttention, ParallelismExperts, ParallelismOuter
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol import Parallelism, answers
 
 
 class Layout(NamedTuple):
@@ -32,24 +30,25 @@ class Layout(NamedTuple):
     dense_tensor: int
     devices: int
 
-    def to_wire(self) -> Parallelism:
+    def to_wire(self) -> answers.Parallelism:
         """The effective parallelism of a role: every size present."""
-        return Parallelism(
-            outer=ParallelismOuter(
-                tensor_parallel_size=self.tensor, pipeline_parallel_size=self.pipeline
-            ),
-            attention=ParallelismAttention(
-                tensor_parallel_size=self.attention_tensor,
-                data_parallel_size=self.attention_data,
-                context_parallel_size=self.attention_context,
-            ),
-            experts=ParallelismExperts(
-                tensor_parallel_size=self.expert_tensor,
-                data_parallel_size=self.expert_data,
-                expert_parallel_size=self.expert,
-                dense_tensor_parallel_size=self.dense_tensor,
-            ),
-        )
+        return {
+            "outer": {
+                "tensor_parallel_size": self.tensor,
+                "pipeline_parallel_size": self.pipeline,
+            },
+            "attention": {
+                "tensor_parallel_size": self.attention_tensor,
+                "data_parallel_size": self.attention_data,
+                "context_parallel_size": self.attention_context,
+            },
+            "experts": {
+                "tensor_parallel_size": self.expert_tensor,
+                "data_parallel_size": self.expert_data,
+                "expert_parallel_size": self.expert,
+                "dense_tensor_parallel_size": self.dense_tensor,
+            },
+        }
 
 
 class DeclaredLayout(NamedTuple):

@@ -6,6 +6,7 @@ the whole program in memory.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -80,6 +81,7 @@ class _Program:
 
     def _answer(self, stream: BinaryIO, source: str, ndjson: bool, context: Context) -> int:
         if ndjson:
+            gc.enable()
             for number, line in _lines(stream):
                 self._write(respond(line, self._adapter, context, f"line {number}"))
             return 0

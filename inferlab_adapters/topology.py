@@ -4,34 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol import (
+from inferlab_adapters.protocol.answers import (
     BootstrapLink,
-    BuiltinRouterKind,
     DirectRouting,
     HttpReadiness,
     InferlabBuiltinRouting,
     IntegrationNativeRouting,
     KvTransferLink,
-    KvTransferMechanism,
-    Parallelism,
-    ReadinessProbe,
     RequestRoutingLink,
-    RoutingResult,
-    ServeModelInput,
-    ServeRoleKind,
-    ServeRoleLink,
     ServeRoleResult,
-    ServeTopology,
     SideChannelLink,
 )
 from inferlab_adapters.settings import Settings
 from inferlab_adapters.values import SettingMap
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol import (
+        KvTransferMechanism,
+        ServeModelInput,
+        ServeRoleKind,
+        ServeTopology,
+    )
+    from inferlab_adapters.protocol.answers import (
+        BuiltinRouterKind,
+        ReadinessProbe,
+        RoutingResult,
+        ServeRoleLink,
+    )
 
 ROUTER = "router"
 """The role id of every router, planned by us or owned by the control plane."""
@@ -286,13 +291,18 @@ def routing(plan: Plan) -> RoutingResult:
     )
 
 
-def router_role(router: NativeRouter) -> ServeRoleResult:
-    """The role of a native router: one replica, no devices, no parallelism."""
-    return ServeRoleResult(
-        id=ROUTER,
-        kind="router",
-        declared_replica_count=1,
-        effective_replica_count=1,
-        effective_settings=dict(router.settings),
-        effective_parallelism=Parallelism(),
-    )
+def roles(plan: Plan) -> list[ServeRoleResult]:
+    """The serving roles, and the native router: one replica, no devices, no parallelism."""
+    found = [role.to_wire() for role in plan.roles]
+    if plan.router is not None:
+        found.append(
+            ServeRoleResult(
+                id=ROUTER,
+                kind="router",
+                declared_replica_count=1,
+                effective_replica_count=1,
+                effective_settings=dict(plan.router.settings),
+                effective_parallelism={},
+            )
+        )
+    return found

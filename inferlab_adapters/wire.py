@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import traceback
+import json
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -21,17 +21,11 @@ from inferlab_adapters.errors import (
     refuse,
     shown,
 )
-from inferlab_adapters.protocol import AdapterError as ErrorMessage
-from inferlab_adapters.protocol import (
-    ErrorResponse,
-    OkResponse,
-    PlanServeAdapterResult,
-    PlanServeRequest,
-)
+from inferlab_adapters.protocol import PlanServeRequest
 from inferlab_adapters.strict_json import decode
 
 if TYPE_CHECKING:
-    from inferlab_adapters.protocol import AdapterResult
+    from inferlab_adapters.protocol.answers import AdapterResponse, AdapterResult
 
 PROTOCOL_VERSION: Final = "6"
 OPERATIONS = ("plan_serve", "render_serve")
@@ -47,11 +41,12 @@ def respond(raw: bytes, adapter: Adapter, context: Context, source: str = "stdin
     """
     try:
         result = _handle(decode(raw, source), adapter, context)
-        response = OkResponse(status="ok", protocol_version=PROTOCOL_VERSION, result=result)
-        return _line(response)
+        return _line({"status": "ok", "protocol_version": PROTOCOL_VERSION, "result": result})
     except AdapterError as error:
         return _refusal(error)
     except Exception as error:
+        import traceback
+
         context.note(traceback.format_exc().rstrip())
         what = f"{type(error).__name__} in {adapter.name}; this is a fault of the adapter"
         return _refusal(AdapterError("internal", Fault("", what)))
@@ -77,12 +72,12 @@ def _handle(document: object, adapter: Adapter, context: Context) -> AdapterResu
             did_you_mean(operation, OPERATIONS),
         )
     if operation == "render_serve":
-        from inferlab_adapters.protocol import RenderServeAdapterResult, RenderServeRequest
+        from inferlab_adapters.protocol import RenderServeRequest
 
         rendered = adapter.render(_validated(RenderServeRequest, document).input, context)
-        return RenderServeAdapterResult(operation="render_serve", output=rendered)
+        return {"operation": "render_serve", "output": rendered}
     planned = adapter.plan(_validated(PlanServeRequest, document).input, context)
-    return PlanServeAdapterResult(operation="plan_serve", output=planned)
+    return {"operation": "plan_serve", "output": planned}
 
 
 def _validated(model: type[Request], document: object) -> Request:
@@ -95,9 +90,15 @@ def _validated(model: type[Request], document: object) -> Request:
 
 
 def _refusal(error: AdapterError) -> bytes:
-    message = ErrorMessage(code=error.code, message=error.message)
-    return _line(ErrorResponse(status="error", protocol_version=PROTOCOL_VERSION, error=message))
+    return _line(
+        {
+            "status": "error",
+            "protocol_version": PROTOCOL_VERSION,
+            "error": {"code": error.code, "message": error.message},
+        }
+    )
 
 
-def _line(response: BaseModel) -> bytes:
-    return response.model_dump_json(exclude_none=True).encode("utf-8") + b"\n"
+def _line(response: AdapterResponse) -> bytes:
+    text = json.dumps(response, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8") + b"\n"

@@ -1,15 +1,16 @@
 """The messages of the framework integration protocol, version 6, that an adapter handles.
 
 The models are generated from the schema and live in one module a direction. A name loads its
-module when it is first asked for, so that planning never pays for the models of rendering.
+module when it is first asked for, so that planning never pays for the models of rendering. An
+adapter reads requests through these models and writes the dictionaries of ``protocol.answers``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._setting_value import SettingValue
-    from ._v6 import (
+    from inferlab_adapters.protocol._setting_value import SettingValue
+    from inferlab_adapters.protocol._v6 import (
         KvTransferMechanism,
         Parallelism,
         ParallelismAttention,
@@ -24,56 +25,56 @@ if TYPE_CHECKING:
         ServeTopology,
         WireModel,
     )
-    from ._v6_render import (
+    from inferlab_adapters.protocol._v6_render import (
         AdapterRequest,
         AllocationLaunch,
+        BootstrapLink,
+        BuiltinRouterKind,
+        DirectRouting,
         EndpointAssignment,
+        HttpReadiness,
+        HttpTargetRegistryProbe,
+        InferlabBuiltinRouting,
+        IntegrationNativeRouting,
+        KvTransferLink,
         LocalLaunch,
+        ProcessAliveReadiness,
+        ReadinessProbe,
         RenderServeInput,
         RenderServeRequest,
+        RequestRoutingLink,
+        RoutingResult,
         ServeProcessAllocation,
+        ServeRoleLink,
+        ServeRoleResult,
+        SideChannelLink,
         SshLaunch,
         SuppliedRenderInput,
+        TargetEndpointScheme,
     )
-    from ._v6_response import (
+    from inferlab_adapters.protocol._v6_response import (
         AdapterError,
         AdapterErrorCode,
         AdapterResponse,
         AdapterResult,
-        BootstrapLink,
-        BuiltinRouterKind,
         CaptureControlRequirement,
         CaptureTargetRequirement,
-        DirectRouting,
         EndpointProtocol,
         EndpointRequirement,
         ErrorResponse,
         HttpActionSpec,
         HttpMethod,
-        HttpReadiness,
-        HttpTargetRegistryProbe,
-        InferlabBuiltinRouting,
         IntegrationIdentity,
-        IntegrationNativeRouting,
-        KvTransferLink,
         LaunchFileDeclaration,
         OkResponse,
         PlanServeAdapterResult,
         PlanServeResult,
-        ProcessAliveReadiness,
         ProcessSpec,
-        ReadinessProbe,
         RenderedServeProcess,
         RenderInputDeclaration,
         RenderServeAdapterResult,
         RenderServeResult,
-        RequestRoutingLink,
-        RoutingResult,
         ServeReplicaRequirement,
-        ServeRoleLink,
-        ServeRoleResult,
-        SideChannelLink,
-        TargetEndpointScheme,
     )
 
 __all__ = [
@@ -143,7 +144,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        for module in ("_v6", "_v6_response", "_v6_render"):
+        for module in ("_v6", "_v6_render", "_v6_response"):
             found = vars(import_module(f".{module}", __name__))
             if name in found:
                 return globals().setdefault(name, found[name])

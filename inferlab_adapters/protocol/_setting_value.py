@@ -42,7 +42,7 @@ def find_fault(value: Any) -> tuple[tuple[str | int, ...], str] | None:
                 return (), "has a key that is not valid Unicode"
         return first_fault(value.items())
     if value is None:
-        return (), "is null, which no setting may be"
+        return (), "null is not allowed in settings"
     return (), f"is not JSON but {kind.__name__}"
 
 

@@ -1,5 +1,5 @@
 # Generated from schema/adapter-protocol-v6.schema.json by scripts/generate_protocol.py
-# with datamodel-code-generator 0.89.0. Do not edit: change the schema and run the script.
+# with datamodel-code-generator 0.89.0: change the schema and run the script instead.
 
 from typing import Annotated, Literal, TypeAlias
 

@@ -1,5 +1,5 @@
 # Generated from schema/adapter-protocol-v6.schema.json by scripts/generate_protocol.py
-# with datamodel-code-generator 0.89.0. Do not edit: change the schema and run the script.
+# with datamodel-code-generator 0.89.0: change the schema and run the script instead.
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -7,8 +7,8 @@ from pydantic import Field
 
 from ._setting_value import SettingValue
 from ._v6 import U32, ProtocolVersion, WireModel
-from ._v6_render import U16, AdapterRequest
-from ._v6_response import AdapterResponse, EndpointProtocol, TargetEndpointScheme
+from ._v6_render import U16, AdapterRequest, TargetEndpointScheme
+from ._v6_response import AdapterResponse, EndpointProtocol
 
 U64: TypeAlias = Annotated[int, Field(strict=True, ge=0, le=18446744073709551615)]
 I32: TypeAlias = Annotated[int, Field(strict=True, ge=-2147483648, le=2147483647)]

@@ -1,12 +1,12 @@
 # Generated from schema/adapter-protocol-v6.schema.json by scripts/generate_protocol.py
-# with datamodel-code-generator 0.89.0. Do not edit: change the schema and run the script.
+# with datamodel-code-generator 0.89.0: change the schema and run the script instead.
 
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from ._setting_value import SettingValue
-from ._v6 import U32, KvTransferMechanism, Parallelism, ProtocolVersion, ServeRoleKind, WireModel
+from ._v6 import U32, ProtocolVersion, WireModel
+from ._v6_render import ReadinessProbe, RoutingResult, ServeRoleLink, ServeRoleResult
 
 
 class RenderInputDeclaration(WireModel):
@@ -22,75 +22,6 @@ class CaptureControlRequirement(WireModel):
     stop_path: str
 
 
-class HttpReadiness(WireModel):
-    """Once a GET of the path succeeds."""
-
-    kind: Literal["http"]
-    path: str
-
-
-class ProcessAliveReadiness(WireModel):
-    """As soon as the process runs."""
-
-    kind: Literal["process_alive"]
-
-
-TargetEndpointScheme: TypeAlias = Literal["http", "grpc"]
-
-
-class RequestRoutingLink(WireModel):
-    """Requests go from the source to the targets."""
-
-    kind: Literal["request_routing"]
-    source: str
-    targets: list[str]
-
-
-class KvTransferLink(WireModel):
-    """KV cache goes from the source to the target."""
-
-    kind: Literal["kv_transfer"]
-    source: str
-    target: str
-    mechanism: KvTransferMechanism
-
-
-class BootstrapLink(WireModel):
-    """The source finds the target at a bootstrap port."""
-
-    kind: Literal["bootstrap"]
-    source: str
-    target: str
-    port: str
-
-
-class SideChannelLink(WireModel):
-    """Source and target talk beside the KV transfer itself."""
-
-    kind: Literal["side_channel"]
-    source: str
-    target: str
-    port: str
-
-
-class DirectRouting(WireModel):
-    """Nobody: clients reach one replica."""
-
-    owner: Literal["direct"]
-    role: str
-    replica: U32
-
-
-class IntegrationNativeRouting(WireModel):
-    """A router of the framework's own, planned as a role."""
-
-    owner: Literal["integration_native"]
-    role: str
-    replica: U32
-    policy: str
-
-
-BuiltinRouterKind: TypeAlias = Literal["vllm_mooncake", "vllm_nixl", "sglang", "trtllm"]
 EndpointProtocol: TypeAlias = Literal["http"]
 HttpMethod: TypeAlias = Literal["post"]
 
@@ -134,29 +65,6 @@ class CaptureTargetRequirement(WireModel):
     control: CaptureControlRequirement
 
 
-class HttpTargetRegistryProbe(WireModel):
-    """Once the public endpoint answers and its registry lists every serving target: HttpTargetRegistryReadiness with its tag."""
-
-    kind: Literal["http_target_registry"]
-    target_scheme: TargetEndpointScheme
-    readiness_path: str
-    registry_path: str
-    targets_field: str
-    target_url_field: str
-    target_role_field: str
-    target_healthy_field: str
-    target_bootstrap_port_field: str
-    prefill_role_value: str
-    decode_role_value: str
-    prefill_bootstrap_port: str
-
-
-ServeRoleLink: TypeAlias = Annotated[
-    RequestRoutingLink | KvTransferLink | BootstrapLink | SideChannelLink,
-    Field(discriminator="kind"),
-]
-
-
 class HttpActionSpec(WireModel):
     """An HTTP call without a body."""
 
@@ -183,40 +91,12 @@ class AdapterError(WireModel):
     message: str
 
 
-class ServeRoleResult(WireModel):
-    """A role as it will run: identity kept, sizes and settings complete."""
-
-    id: str
-    kind: ServeRoleKind
-    declared_replica_count: U32
-    effective_replica_count: U32
-    effective_settings: dict[str, SettingValue]
-    effective_parallelism: Parallelism
-
-
 class ErrorResponse(WireModel):
     """The operation was refused or went wrong."""
 
     status: Literal["error"]
     protocol_version: ProtocolVersion
     error: AdapterError
-
-
-ReadinessProbe: TypeAlias = Annotated[
-    HttpReadiness | HttpTargetRegistryProbe | ProcessAliveReadiness, Field(discriminator="kind")
-]
-
-
-class InferlabBuiltinRouting(WireModel):
-    """The control plane's own router, which the adapter starts no process for."""
-
-    owner: Literal["inferlab_builtin"]
-    implementation: BuiltinRouterKind
-    policy: str
-    prefill_role: str
-    decode_role: str
-    ports: list[str] = []
-    readiness: ReadinessProbe
 
 
 class EndpointRequirement(WireModel):
@@ -254,11 +134,6 @@ class ServeReplicaRequirement(WireModel):
     primary_readiness: ReadinessProbe
     worker_readiness: ReadinessProbe
     capture_target: CaptureTargetRequirement | None = None
-
-
-RoutingResult: TypeAlias = Annotated[
-    DirectRouting | InferlabBuiltinRouting | IntegrationNativeRouting, Field(discriminator="owner")
-]
 
 
 class PlanServeResult(WireModel):

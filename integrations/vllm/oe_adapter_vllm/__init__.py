@@ -10,7 +10,7 @@ from inferlab_adapters.allocation import Deployment, Rank, Replica
 from inferlab_adapters.errors import Faults
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol import HttpActionSpec
+from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
 from inferlab_adapters.topology import Plan, PortPlan, RoleRequest, Scope
 from oe_adapter_vllm import kv_transfer, options, parallelism, plan, render, router, settings

@@ -1,7 +1,10 @@
 """``oe-adapter-vllm``, ``inferlab-adapter-vllm`` and ``python -m oe_adapter_vllm``."""
 
+import gc
 import os
 
+# What a start-up makes lives until the end; looking through it for garbage only costs time.
+gc.disable()
 # A pydantic plugin installed in the serving environment has no business at the wire edge, and
 # looking for one reads the metadata of every distribution there.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

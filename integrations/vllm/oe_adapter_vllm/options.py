@@ -8,8 +8,9 @@ from pathlib import Path
 
 from inferlab_adapters.catalogue import select
 from inferlab_adapters.environment import CACHE_VARIABLES, DEVICE_VARIABLES
-from inferlab_adapters.options import OptionTable, Removed
+from inferlab_adapters.options import OptionTable
 from inferlab_adapters.settings import Reserved
+from oe_adapter_vllm.removed import REMOVED
 
 CATALOGUES = Path(__file__).with_name("catalogue")
 
@@ -61,15 +62,8 @@ OWNED: Mapping[str, str] = {
 }
 """Options that come only from the request and the allocations, by the field that decides."""
 
-REMOVED: Mapping[str, Removed] = {
-    "--disable-log-requests": Removed(
-        since="vLLM 0.12", fix="request logging is off by default, drop it"
-    ),
-    "--enable-reasoning": Removed(since="vLLM 0.10", fix="reasoning_parser alone is enough"),
-}
-"""Options of earlier versions that templates still pass, by long spelling."""
-
 _SIDE_CHANNEL = "the ports of the allocation"
+_FRONT_END = "the planned endpoints, which another front end does not have"
 
 RESERVED_ENV = Reserved(
     names={
@@ -80,9 +74,14 @@ RESERVED_ENV = Reserved(
         "VLLM_PORT": _SIDE_CHANNEL,
         "VLLM_API_KEY": _HTTP_ONLY,
         "VLLM_SERVER_DEV_MODE": "the setting dev_endpoints",
+        "VLLM_USE_RUST_FRONTEND": _FRONT_END,
+        "VLLM_RUST_FRONTEND_PATH": _FRONT_END,
+        "VLLM_MODEL_REDIRECT_PATH": "model_locator of the allocation",
+        "PROMETHEUS_MULTIPROC_DIR": "vLLM itself: a shared folder mixes the metrics of servers",
         "RANK": _NODES,
         "LOCAL_RANK": _NODES,
         "WORLD_SIZE": _NODES,
+        "LOCAL_WORLD_SIZE": _NODES,
         "MASTER_ADDR": _NODES,
         "MASTER_PORT": _NODES,
         "MC_FORCE_TCP": "the setting kv_transfer_protocol",

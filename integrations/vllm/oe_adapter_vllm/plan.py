@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
-from inferlab_adapters.protocol import HttpActionSpec
+from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
 from inferlab_adapters.topology import Plan, PortPlan, RoleRequest, Scope
 from oe_adapter_vllm import kv_transfer

@@ -30,6 +30,10 @@ _LOCAL_EXECUTORS = ("mp", "uni")
 def check_deployment(deployment: Deployment, faults: Faults) -> None:
     """Refuse allocations on which vLLM would not come up."""
     for replica in deployment.replicas.values():
+        endpoint = replica.primary.endpoint
+        if endpoint.host == "None":
+            where = pointer(replica.primary.pointer, "endpoint", "host")
+            faults.add(where, 'vLLM reads "None" as every interface', "give an address")
         if replica.role is None:
             continue
         if len(replica.ranks) > 1:

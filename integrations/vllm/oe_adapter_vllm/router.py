@@ -9,7 +9,6 @@ from __future__ import annotations
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import http_url
 from inferlab_adapters.allocation import Deployment, Rank
-from inferlab_adapters.protocol import HttpReadiness
 from inferlab_adapters.topology import POLICY, NativeRouter
 from oe_adapter_vllm.kv_transfer import BOOTSTRAP
 
@@ -17,8 +16,13 @@ NAME = "vllm-router"
 PROMETHEUS = "prometheus"
 
 ROUTER = NativeRouter(
-    readiness=HttpReadiness(kind="http", path="/readiness"),
-    settings={"policy": POLICY, "worker_startup_timeout_secs": 1800},
+    readiness={"kind": "http", "path": "/readiness"},
+    # The router ends when its workers are not up in time, and looks for them only so often.
+    settings={
+        "policy": POLICY,
+        "worker_startup_timeout_secs": 1800,
+        "worker_startup_check_interval": 5,
+    },
     ports=(PROMETHEUS,),
 )
 
@@ -36,6 +40,8 @@ def render(deployment: Deployment, rank: Rank) -> Command:
             argv.append(str(replica.primary.port(BOOTSTRAP).port))
     for replica in deployment.of_role(plan.role("decode").id):
         argv += ["--decode", http_url(replica.primary.endpoint)]
-    argv += ["--worker-startup-timeout-secs", str(ROUTER.settings["worker_startup_timeout_secs"])]
+    for name in ("worker_startup_timeout_secs", "worker_startup_check_interval"):
+        argv += [f"--{name.replace('_', '-')}", str(ROUTER.settings[name])]
     argv += ["--prometheus-host", metrics.host, "--prometheus-port", str(metrics.port)]
-    return Command(argv=argv, env={})
+    # It obeys proxy variables that it inherits, even towards workers on its own machine.
+    return Command(argv=argv, env={"NO_PROXY": "*", "no_proxy": "*"})

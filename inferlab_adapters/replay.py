@@ -1,0 +1,84 @@
+"""A plan that comes back: render takes exactly what plan returned, and checks that it is.
+
+The serving roles are read back as a request, planned again, and compared.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.parallelism import DeclaredLayout
+from inferlab_adapters.topology import ROUTER, Plan, RoleRequest, links, roles, routing
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol import RenderServeInput
+
+
+def planned_roles(wire: RenderServeInput) -> tuple[RoleRequest, ...]:
+    """The serving roles of a plan, read back as a request; the native router is not asked for."""
+    native = wire.routing.owner == "integration_native"
+    return tuple(
+        RoleRequest(
+            position=index,
+            id=role.id,
+            kind=role.kind,
+            replica_count=role.declared_replica_count,
+            declared=DeclaredLayout.from_wire(
+                role.effective_parallelism, f"/input/roles/{index}/effective_parallelism"
+            ),
+            settings=role.effective_settings,
+            settings_pointer=f"/input/roles/{index}/effective_settings",
+            count_pointer=f"/input/roles/{index}/declared_replica_count",
+        )
+        for index, role in enumerate(wire.roles)
+        if not (native and role.kind == ROUTER and role.id == ROUTER)
+    )
+
+
+def check_unchanged(plan: Plan, wire: RenderServeInput) -> None:
+    """Render takes back exactly what plan returned."""
+    expected: dict[str, Any] = {
+        "roles": roles(plan),
+        "routing": routing(plan),
+        "links": links(plan),
+    }
+    faults = Faults("invalid_request")
+    for name, value in expected.items():
+        sent = _plain(getattr(wire, name))
+        if sent != value:
+            where, now, was = _first_difference(sent, value, f"/input/{name}")
+            what = f"differs from the plan: {now}, planned was {was}"
+            faults.add(where, what, "send back what plan_serve returned")
+    for index, supplied in enumerate(wire.render_inputs):
+        where = f"/input/render_inputs/{index}"
+        faults.add(where, f"{shown(supplied.source_path)} is no planned render input")
+    faults.check()
+
+
+def _plain(value: Any) -> Any:
+    """A validated part of the request as the dictionaries in which plan answered it."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+_ABSENT = object()
+
+
+def _first_difference(sent: Any, planned: Any, where: str) -> tuple[str, str, str]:
+    """The first place where two JSON values differ, and both values there as text."""
+    pairs: list[tuple[str | int, Any, Any]] = []
+    if isinstance(sent, dict) and isinstance(planned, dict):
+        keys = list(dict.fromkeys([*planned, *sent]))
+        pairs = [(key, sent.get(key, _ABSENT), planned.get(key, _ABSENT)) for key in keys]
+    elif isinstance(sent, list) and isinstance(planned, list) and len(sent) == len(planned):
+        pairs = [(index, *pair) for index, pair in enumerate(zip(sent, planned, strict=True))]
+    for key, mine, theirs in pairs:
+        if mine != theirs or type(mine) is not type(theirs):
+            return _first_difference(mine, theirs, pointer(where, key))
+    return where, _said(sent), _said(planned)
+
+
+def _said(value: Any) -> str:
+    return "absent" if value is _ABSENT else shown(value)

@@ -1,0 +1,310 @@
+"""Record the option list of an engine's own command-line parser as a catalogue.
+
+Run it with the Python of that engine's environment (see scripts/engine_env.sh):
+
+    .engines/vllm/bin/python scripts/record_catalogue.py vllm --output FILE
+
+Everything is asked of the real parser: a spelling is recorded because the parser takes it, a type
+because of what its converter does with sample tokens. The bytes depend on the engine's release
+alone, not on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import io
+import json
+import os
+import re
+import sys
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+Json = dict[str, object]
+REFUSED = object()  # what a probe answers for a token that the parser will not have
+
+
+class Caught(BaseException):
+    """Carries the parser out of the engine's command line, past any `except Exception` in it."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self.parser = parser
+
+
+def parser_of_console_script(script: str, argv: list[str]) -> tuple[argparse.ArgumentParser, Json]:
+    """The top-level parser that the installed command `script` builds for `argv`.
+
+    Modules that build parsers move from release to release; the installed command does not. So
+    that command is run, and stopped at the moment it hands its finished parser to argparse.
+    """
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name=script)
+    if entry.dist is None:
+        raise SystemExit(f"error: the command {script} belongs to no installed distribution")
+
+    def stop(parser: argparse.ArgumentParser, *_: object, **__: object) -> typing.NoReturn:
+        raise Caught(parser)
+
+    original, saved_argv = argparse.ArgumentParser.parse_args, sys.argv
+    argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign, assignment]
+    sys.argv = [script, *argv]
+    try:
+        entry.load()()
+    except Caught as caught:
+        return caught.parser, {"name": entry.dist.metadata["Name"], "version": entry.dist.version}
+    finally:
+        argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
+        sys.argv = saved_argv
+    raise SystemExit(f"error: the command {script} ended without building a parser")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """Real parses of one subcommand: the whole command line in, one value out."""
+
+    top: argparse.ArgumentParser
+    prefix: list[str]
+
+    def value(self, dest: str, *tokens: str) -> object:
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                return getattr(self.top.parse_args([*self.prefix, *tokens]), dest)
+        except (Exception, SystemExit):
+            return REFUSED
+
+
+def subparser(top: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return typing.cast(argparse.ArgumentParser, action.choices[name])
+    raise SystemExit(f"error: the parser has no subcommand {name}")
+
+
+def spellings(parser: argparse.ArgumentParser, action: argparse.Action) -> list[str]:
+    """Every spelling that reaches `action`, those shown in help first, long before short."""
+    hidden = [name for name, owner in parser._option_string_actions.items() if owner is action]
+    names = list(dict.fromkeys([*action.option_strings, *hidden]))
+    return sorted(names, key=lambda name: not name.startswith("--"))
+
+
+def convert(action: argparse.Action, token: str) -> object:
+    """What the option's own converter makes of `token`."""
+    if action.type is None:
+        return token
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            return typing.cast(Callable[[str], object], action.type)(token)
+    except (Exception, SystemExit):
+        return REFUSED
+
+
+def scalar_type(action: argparse.Action) -> str | None:
+    """The type of a plain value, or None when the converter reads JSON and nothing else."""
+    whole, fraction, word = (convert(action, token) for token in ("7", "1.5", "zzz"))
+    if isinstance(word, str) or (word is REFUSED and isinstance(whole, str)):
+        return "str"
+    if isinstance(whole, float):
+        return "float"
+    if isinstance(whole, int) and fraction is REFUSED:
+        if convert(action, "4k") != 4000:
+            return "int"
+        return "human_int" if convert(action, "auto") is REFUSED else "human_int_or_auto"
+    # A converter of its own making: a comma-separated list of device ids, say.
+    return "str" if word is not REFUSED else None
+
+
+@functools.cache
+def declared_hints(package: str) -> dict[str, str]:
+    """Field name to annotation text, of every argument dataclass that `package` has loaded."""
+    modules = [vars(m) for name, m in sorted(sys.modules.items()) if name.startswith(f"{package}.")]
+    classes = [v for module in modules for v in module.values() if isinstance(v, type)]
+    return {
+        field.name: str(field.type)
+        for cls in classes
+        if cls.__name__.endswith("Args") and dataclasses.is_dataclass(cls)
+        for field in dataclasses.fields(cls)
+    }
+
+
+def json_shape(action: argparse.Action) -> str:
+    """`object` or `array` where the converter, or else the declared field, wants just that."""
+    takes = {
+        shape: convert(action, token) is not REFUSED
+        for shape, token in (("object", "{}"), ("array", "[]"), ("any", "7"))
+    }
+    if takes["object"] == takes["array"]:
+        hint = declared_hints("vllm").get(action.dest, "")
+        hint = re.sub(r"\b(?:typing|collections\.abc)\.", "", hint)
+        return "array" if re.match(r"list\b", hint) else "object" if "dict" in hint else "any"
+    return "object" if takes["object"] else "array"
+
+
+def deprecated(parser: argparse.ArgumentParser, action: argparse.Action) -> bool:
+    if action in getattr(parser, "_deprecated", ()) or getattr(action, "deprecated", False):
+        return True
+    if "deprecat" in type(action).__name__.lower():
+        return True
+    start = re.sub(r"\s+", " ", action.help or "").lstrip(" [*(")[:120]
+    own = "|".join(map(re.escape, [*action.option_strings, action.dest]))
+    return (
+        re.match(rf"deprecated\b|(?:{own})(?: \([^)]*\))? is deprecated\b", start, re.I) is not None
+    )
+
+
+def describe(parser: argparse.ArgumentParser, probe: Probe, action: argparse.Action) -> Json:
+    names = spellings(parser, action)
+    option: Json = {"names": names}
+    if action.nargs == 0:
+        negative = [name for name in names if probe.value(action.dest, name) is False]
+        if negative:
+            option["names"] = [name for name in names if name not in negative]
+            option["negative"] = negative
+        option |= {"dest": action.dest, "kind": "negatable" if negative else "switch"}
+    else:
+        option["dest"] = action.dest
+        option |= describe_value(action)
+    if deprecated(parser, action):
+        option["deprecated"] = True
+    return option
+
+
+def describe_value(action: argparse.Action) -> Json:
+    kind = scalar_type(action)
+    several = action.nargs in ("+", "*") or isinstance(action.nargs, int)
+    repeated = isinstance(action, argparse._AppendAction)
+    if kind is None:
+        facts: Json = {"kind": "json", "shape": json_shape(action)}
+    else:
+        facts = {"kind": "list" if several or repeated else "value", "type": kind}
+        if isinstance(convert(action, '{"a": 1}'), dict):
+            facts["json"] = True
+    if repeated:
+        facts["style"] = "repeat"
+    if isinstance(action.nargs, int):
+        facts["count"] = action.nargs
+    if action.nargs == "?":
+        facts["optional_value"] = True
+    if action.choices is not None:
+        facts["choices"] = [str(c) for c in sorted(c for c in action.choices if c is not None)]
+    if convert(action, "None") is None and (action.choices is None or None in action.choices):
+        facts["none"] = True
+    return facts
+
+
+def accepts_prefixes(parser: argparse.ArgumentParser, probe: Probe) -> bool:
+    if not parser.allow_abbrev:
+        return False
+    known = list(parser._option_string_actions)
+    for action in parser._actions:
+        name = max(action.option_strings, key=len, default="")[:-1]
+        if action.type is int and len([other for other in known if other.startswith(name)]) == 1:
+            return probe.value(action.dest, name, "7") == 7
+    return False
+
+
+def folds_underscores(parser: argparse.ArgumentParser, probe: Probe) -> bool:
+    return all(
+        probe.value(action.dest, name.replace("-", "_").replace("__", "--", 1), "7") == 7
+        for action in parser._actions
+        if action.type is int and action.choices is None and action.nargs is None
+        for name in spellings(parser, action)[:1]
+    )
+
+
+def takes_dotted_json(parser: argparse.ArgumentParser, probe: Probe) -> bool:
+    """Whether `--option.a.b 1` means `--option '{"a": {"b": 1}}'`, wherever any key would do."""
+    free = [a for a in parser._actions if convert(a, '{"a": {"b": 1}}') == {"a": {"b": 1}}]
+    return bool(free) and all(
+        probe.value(a.dest, f"{a.option_strings[0]}.a.b", "1") == {"a": {"b": 1}} for a in free
+    )
+
+
+# The choices name the devices of the machine that builds the parser.
+VLLM_CHOICES_BY_DEVICE = ("mm_processor_device",)
+
+
+def record_vllm() -> Json:
+    os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")  # no GPU is needed to build a parser
+    os.environ["VLLM_PLUGINS"] = ""  # a plug-in may add options that the release does not have
+    # The help texts say what is deprecated, and vLLM reads them only if `--help` is on the command
+    # line of its first import. The options proper come from a command line that serves a model:
+    # with `--help`, vLLM leaves `--model` out.
+    parser_of_console_script("vllm", ["serve", "--help"])
+    top, dist = parser_of_console_script("vllm", ["serve", "a-model"])
+    parser = subparser(top, "serve")
+    probe = Probe(top=top, prefix=["serve", "a-model"])
+    options = [
+        describe(parser, probe, action)
+        for action in parser._actions
+        if action.option_strings and not isinstance(action, argparse._HelpAction)
+    ]
+    for option in options:
+        if option["dest"] in VLLM_CHOICES_BY_DEVICE:
+            del option["choices"]
+    recorder = f"scripts/{Path(__file__).name}"
+    source = f"vllm serve parser of {dist['name']} {dist['version']} (recorded with {recorder})"
+    return {
+        "framework": "vllm",
+        "version": dist["version"],
+        "source": source,
+        "positional": [a.dest for a in parser._actions if not a.option_strings],
+        "prefix_matching": accepts_prefixes(parser, probe),
+        "underscore_folding": folds_underscores(parser, probe),
+        "dotted_json": takes_dotted_json(parser, probe),
+        "options": sorted(options, key=lambda option: str(option["dest"])),
+    }
+
+
+RECORDERS: dict[str, Callable[[], Json]] = {"vllm": record_vllm}
+
+
+def catalogue_text(catalogue: Json) -> str:
+    """One line a field and one line an option, so that a new release is a readable diff."""
+
+    def lines() -> Iterator[str]:
+        for key, value in catalogue.items():
+            if key != "options":
+                yield f"{json.dumps(key)}: {json.dumps(value)}"
+        options = typing.cast(list[Json], catalogue["options"])
+        yield '"options": [\n' + ",\n".join(map(json.dumps, options)) + "\n]"
+
+    return "{\n" + ",\n".join(lines()) + "\n}\n"
+
+
+@contextlib.contextmanager
+def stdout_kept_clean() -> Iterator[None]:
+    """Engines log to stdout while they are imported; send that to stderr, at descriptor level."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description="Record an engine's options as a catalogue.")
+    arguments.add_argument("framework", help=f"one of: {', '.join(RECORDERS)}")
+    arguments.add_argument("--output", type=Path, help="file to write (default: stdout)")
+    args = arguments.parse_args()
+    recorder = RECORDERS.get(args.framework)
+    if recorder is None:
+        known = ", ".join(RECORDERS)
+        arguments.error(f"no recorder for {args.framework!r} yet; there is one for: {known}")
+    with stdout_kept_clean():
+        text = catalogue_text(recorder())
+    if args.output is None:
+        sys.stdout.write(text)
+    else:
+        args.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
