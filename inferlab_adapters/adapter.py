@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from inferlab_adapters.catalogue import UNAVAILABLE
+from inferlab_adapters.catalogue import UNAVAILABLE, recorded
 from inferlab_adapters.errors import Faults
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
@@ -70,6 +71,8 @@ class Adapter(ABC):
     """The framework's id on the wire, which a control plane compares: ``vllm``."""
     distribution: ClassVar[str]
     """The installed distribution whose version is the framework's."""
+    catalogues: ClassVar[Path]
+    """The folder of recorded option lists, one file a framework version."""
     readiness_path: ClassVar[str] = "/v1/models"
     capture_paths: ClassVar[tuple[str, str]] = ("/start_profile", "/stop_profile")
     nothing: ClassVar[str] = ""
@@ -198,6 +201,10 @@ class Adapter(ABC):
             return version(self.distribution)
         except PackageNotFoundError:
             return UNAVAILABLE
+
+    def recorded_versions(self) -> list[str]:
+        """The framework versions with a catalogue, oldest first."""
+        return recorded(self.catalogues)
 
     # -- the steps ------------------------------------------------------------------------
 

@@ -115,6 +115,11 @@ class Selection(NamedTuple):
     exact: bool
 
 
+def recorded(folder: Path) -> list[str]:
+    """The versions that have a catalogue in ``folder``, oldest first."""
+    return sorted((file.stem for file in folder.glob("*.json")), key=release)
+
+
 @lru_cache(maxsize=8)
 def select(folder: Path, framework_version: str) -> Selection:
     """Choose the catalogue in ``folder`` for an observed framework version.
@@ -122,15 +127,17 @@ def select(folder: Path, framework_version: str) -> Selection:
     Same major.minor first; else the newest one that is not newer; else the oldest. When the
     version is unavailable, or cannot be read as a version, the newest applies.
     """
-    recorded = sorted((release(file.stem), file) for file in folder.glob("*.json"))
+    versions = recorded(folder)
     wanted = release(framework_version)
+    same_minor = [version for version in versions if release(version)[:2] == wanted[:2]]
+    older = [version for version in versions if release(version) <= wanted]
     if not wanted:
-        return Selection(load(recorded[-1][1]), exact=False)
-    same_minor = [file for version, file in recorded if version[:2] == wanted[:2]]
-    if same_minor:
-        return Selection(load(same_minor[-1]), exact=True)
-    older = [file for version, file in recorded if version <= wanted]
-    return Selection(load(older[-1] if older else recorded[0][1]), exact=False)
+        chosen = versions[-1]
+    elif same_minor:
+        chosen = same_minor[-1]
+    else:
+        chosen = older[-1] if older else versions[0]
+    return Selection(load(folder / f"{chosen}.json"), exact=chosen in same_minor)
 
 
 def release(version: str) -> tuple[int, ...]:

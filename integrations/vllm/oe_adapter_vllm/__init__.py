@@ -25,6 +25,7 @@ class VllmAdapter(Adapter):
     version: ClassVar[str] = __version__
     framework: ClassVar[str] = "vllm"
     distribution: ClassVar[str] = "vllm"
+    catalogues = options.CATALOGUES
     nothing: ClassVar[str] = "None"
     mechanisms = kv_transfer.MECHANISMS
     routers: ClassVar = {router.NAME: router.ROUTER}
