@@ -107,8 +107,8 @@ class Adapter(ABC):
         """The named ports of every replica of a role."""
 
     @abstractmethod
-    def check_plan(self, planned: Plan, faults: Faults) -> None:
-        """Refuse what contradicts between roles."""
+    def check_plan(self, planned: Plan, faults: Faults, note: Callable[[str], None]) -> None:
+        """Refuse what contradicts between roles, and note what may not work."""
 
     @abstractmethod
     def prefix_cache_reset(self, planned: Plan) -> HttpActionSpec | None:
@@ -217,45 +217,40 @@ class Adapter(ABC):
         faults.check()
         table = self.option_table(context.framework_version)
         reader = SettingsReader(table, self.own_settings, self.reserved_env, faults, context.note)
-        resolved = tuple(
-            self._resolve_role(scope, role, reader, table, faults) for role in scope.roles
-        )
+        read = [
+            (role, self._layout(role, table, faults), self._settings(scope, role, reader))
+            for role in scope.roles
+        ]
+        # What follows reads shapes and settings as if they were sound.
+        faults.check()
+        resolved = []
+        for role, layout, settings in read:
+            done = self.complete(scope, role, layout, settings, faults)
+            reader.check_added(settings, done)
+            ports = self.ports(scope, role, layout)
+            resolved.append(RolePlan(request=role, layout=layout, settings=done, ports=ports))
         plan = Plan(
             scope=scope,
-            roles=resolved,
+            roles=tuple(resolved),
             table=table,
             mechanism=self.mechanisms[scope.mechanism] if scope.mechanism else None,
             router=self.routers[scope.native_router] if scope.native_router else None,
         )
         faults.check()
-        self.check_plan(plan, faults)
+        self.check_plan(plan, faults, context.note)
         faults.check()
         return plan
 
-    def _resolve_role(
-        self,
-        scope: Scope,
-        role: RoleRequest,
-        reader: SettingsReader,
-        table: OptionTable,
-        faults: Faults,
-    ) -> RolePlan:
+    def _layout(self, role: RoleRequest, table: OptionTable, faults: Faults) -> Layout:
         layout = self.layout(role.declared, table, faults)
         if layout.devices > MAX_DEVICES:
             what = f"asks for {layout.devices} devices in one replica"
             faults.add(role.declared.base, what, f"the limit is {MAX_DEVICES}")
-        settings = reader.read(
-            role.settings, role.settings_pointer, self.absent_settings(scope, role)
-        )
-        # What follows reads the shape and the settings as if they were sound.
-        faults.check()
-        settings = self.complete(scope, role, layout, settings, faults)
-        return RolePlan(
-            request=role,
-            layout=layout,
-            settings=settings,
-            ports=self.ports(scope, role, layout),
-        )
+        return layout
+
+    def _settings(self, scope: Scope, role: RoleRequest, reader: SettingsReader) -> Settings:
+        absent = self.absent_settings(scope, role)
+        return reader.read(role.settings, role.settings_pointer, absent)
 
     def _replicas(self, plan: Plan) -> list[ServeReplicaRequirement]:
         ready: ReadinessProbe = {"kind": "http", "path": self.readiness_path}

@@ -5,15 +5,20 @@ from __future__ import annotations
 import ipaddress
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from inferlab_adapters.errors import shown
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import EndpointAssignment
 
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 _WILDCARDS = frozenset({"0.0.0.0", "::", "*"})
-_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\.?$")
+_LABEL = r"[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?"
+_HOST_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
+# inet_aton takes these for IPv4 addresses: 0x7f.1, 127.1, 2130706433.
+_NUMBERS = re.compile(r"(0[xX][0-9a-fA-F]*|[0-9]+)(\.(0[xX][0-9a-fA-F]*|[0-9]+))*\.?")
 
 
 def host_problem(host: str) -> tuple[str, str] | None:
@@ -21,7 +26,7 @@ def host_problem(host: str) -> tuple[str, str] | None:
     if not host:
         return "the host is empty", "give the address that peers reach"
     address = _address(host)
-    if host in _WILDCARDS or (address is not None and address.is_unspecified):
+    if host in _WILDCARDS or (address is not None and _unmapped(address).is_unspecified):
         return (
             f"{shown(host)} is a wildcard, which no peer can connect to",
             "give the address that peers reach",
@@ -32,9 +37,10 @@ def host_problem(host: str) -> tuple[str, str] | None:
         return f"{shown(host)} is not a bare host", "give it without brackets and scheme"
     if address is not None:
         return None
-    if not re.search(r"[A-Za-z]", host):
-        return f"{shown(host)} is neither an IP address nor a host name", ""
-    if not _HOST_NAME.match(host):
+    if _NUMBERS.fullmatch(host):
+        what = f"{shown(host)} is neither an IP address nor a host name"
+        return what, "give a host name, or an address in full"
+    if not _HOST_NAME.fullmatch(host):
         return f"{shown(host)} is not a host name", "give a bare host name or IP address"
     return None
 
@@ -43,7 +49,7 @@ def is_loopback(host: str) -> bool:
     """Whether only processes of the same machine can reach the host."""
     address = _address(host)
     if address is not None:
-        return address.is_loopback
+        return _unmapped(address).is_loopback
     return host.rstrip(".").lower() == "localhost"
 
 
@@ -74,8 +80,14 @@ def http_url(endpoint: EndpointAssignment) -> str:
     return f"http://{host_port(endpoint)}"
 
 
+def _unmapped(address: _Address) -> _Address:
+    """An IPv4 address inside an IPv6 one counts as what it is."""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
 @lru_cache(maxsize=4096)
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(host: str) -> _Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -233,7 +233,8 @@ def _check_span(rank: Rank, names: tuple[str, ...], faults: Faults) -> None:
     for offset, name in enumerate(names):
         address = ports[name]
         if address.port != base.port + offset or address.host != base.host:
-            what = f"must be {base.host} port {base.port + offset}, got {address.port}"
+            wanted = f"{base.host} port {base.port + offset}"
+            what = f"must be {wanted}, got {address.host} port {address.port}"
             hint = (
                 f"the engine takes {len(names)} consecutive ports from {names[0]} on: give the "
                 "machine a port list with such a run"
@@ -255,12 +256,15 @@ def _check_addresses(plan: Plan, ranks: Sequence[Rank], faults: Faults) -> None:
                 faults.add(pointer(where, "port"), "0 is not a port", "give a fixed port")
                 continue
             loopback = is_loopback(address.host)
-            machine = rank.allocation.machine if loopback else ""
-            key = (machine, canonical(address.host), address.port)
-            other = owners.setdefault(key, owner)
-            if other != owner:
-                what = f"{address.host} port {address.port} is both {other} and {owner}"
-                faults.add(where, what, "give each its own port")
+            # Some listeners take their port on every interface, whatever host is meant.
+            keys = [(rank.allocation.machine, "", address.port)]
+            if not loopback:
+                keys.append(("", canonical(address.host), address.port))
+            for key in keys:
+                other = owners.setdefault(key, owner)
+                if other != owner:
+                    what = f"{address.host} port {address.port} is both {other} and {owner}"
+                    faults.add(where, what, "give each its own port")
             if loopback and len(machines) > 1 and _has_remote_peer(plan, rank, ranks):
                 what = f"{shown(address.host)} cannot be reached from the other machines"
                 faults.add(pointer(where, "host"), what, "give the address that peers reach")

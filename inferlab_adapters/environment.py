@@ -8,7 +8,7 @@ from typing import Any
 
 from inferlab_adapters.errors import Faults, pointer, shown
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*$")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEVICES = "the devices of the allocation; the control plane sets it"
 
 DEVICE_VARIABLES: Mapping[str, str] = {
@@ -58,7 +58,7 @@ def check_extra_env(
         return
     for name, text in value.items():
         at = pointer(where, name)
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             faults.add(at, "is not a name of an environment variable")
         elif not isinstance(text, str):
             faults.add(at, f"must be a string, got {shown(text)}", f"write {shown(str(text))}")

@@ -65,13 +65,11 @@ class Faults:
 
     def __init__(self, code: ErrorCode) -> None:
         self._code = code
-        self._found: list[Fault] = []
+        self._found: dict[Fault, None] = {}
 
     def add(self, pointer: str, what: str, hint: str = "") -> None:
         """Record one fault; the same fault twice counts once."""
-        fault = Fault(pointer, what, hint)
-        if fault not in self._found:
-            self._found.append(fault)
+        self._found.setdefault(Fault(pointer, what, hint))
 
     def extend(self, faults: Iterable[Fault]) -> None:
         """Record faults that were found elsewhere."""
@@ -105,6 +103,11 @@ def shown(value: Any) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= _VALUE_WIDTH else f"{text[: _VALUE_WIDTH - 1]}…"
+
+
+def typed(value: Any) -> str:
+    """A value with the JSON name of its type, for messages about a wrong type."""
+    return "null" if value is None else f"{json_type(value)} {shown(value)}"
 
 
 def json_type(value: Any) -> str:

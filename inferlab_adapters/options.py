@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from inferlab_adapters.catalogue import Grammar, Option, Selection
 from inferlab_adapters.errors import did_you_mean
 
+_WHOLE_NUMBER = re.compile(r"-?\d+")
 _NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
 
 
@@ -104,13 +105,14 @@ class OptionTable:
     def below_minimum(self, option: Option, value: Any) -> str | None:
         """Why a number, as JSON or as text, is too small for an option."""
         least = self._minimums.get(option.name)
-        if least is None or int(value) >= least:
+        text = str(value)
+        if least is None or not _WHOLE_NUMBER.fullmatch(text) or int(text) >= least:
             return None
-        return f"must be at least {least}, got {value}"
+        return f"must be at least {least}, got {text}"
 
     def removed(self, token: str) -> Removed | None:
         """The fate of an option that this or an earlier version dropped."""
-        return self._removed.get(self._fold(token.partition("=")[0]))
+        return self._removed.get(token.partition("=")[0].replace("_", "-"))
 
     def nearest_flag(self, token: str) -> str:
         """A hint with the spelling nearest to ``token``; empty if none is near."""
@@ -125,9 +127,9 @@ class OptionTable:
             return Reading(exact[0], exact[1], (), value)
         base, dot, children = head.partition(".")
         if dot and self._grammar.dotted_json:
-            parent = self._spellings.get(self._fold(base))
-            if parent and (parent[0].kind == "json" or parent[0].json):
-                return Reading(parent[0], False, tuple(children.split(".")), value)
+            parent = self._option(base)
+            if parent and (parent.kind == "json" or parent.json):
+                return Reading(parent, False, tuple(children.split(".")), value)
         if not head.startswith("--"):
             return self._read_short(token, head, value)
         return self._abbreviated(head, value) if self._grammar.prefix_matching else None
@@ -154,7 +156,8 @@ class OptionTable:
 
     def find_setting(self, key: str) -> Reading | None:
         """The option that a settings key may mean in any spelling, for refusals and hints."""
-        return self.read(f"--{key}") or self.read(f"-{key}")
+        short = self._spellings.get(f"-{key}")
+        return self.read(f"--{key}") or (Reading(*short) if short else None)
 
     def is_option_like(self, token: str) -> bool:
         """Whether the parser would take the token for an option rather than a value.
@@ -169,6 +172,16 @@ class OptionTable:
     def _fold(self, spelling: str) -> str:
         folds = spelling.startswith("--") and self._grammar.underscore_folding
         return spelling.replace("_", "-") if folds else spelling
+
+    def _option(self, spelling: str) -> Option | None:
+        """The option that a spelling without a value stands for, abbreviated or not."""
+        exact = self._spellings.get(self._fold(spelling))
+        if exact:
+            return exact[0]
+        if spelling.startswith("--") and not self._grammar.prefix_matching:
+            return None
+        reading = self._abbreviated(spelling, None)
+        return reading.option if reading else None
 
     def _read_short(self, token: str, head: str, value: str | None) -> Reading | None:
         # argparse takes "-n2" for "-n 2", and an unambiguous beginning of a single-dash

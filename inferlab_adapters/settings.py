@@ -13,7 +13,7 @@ from inferlab_adapters.environment import check_extra_env
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, pointer, shown
 from inferlab_adapters.options import OptionTable, Use
 
-_SNAKE = re.compile(r"[a-z][a-z0-9_]*$")
+_SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class OwnSetting(NamedTuple):
@@ -133,6 +133,16 @@ class SettingsReader:
             self._check_arguments(own["extra_args"], pointer(where, "extra_args"), options)
         return Settings(pointer=where, own=own, options=options)
 
+    def check_added(self, asked: Settings, done: Settings) -> None:
+        """Refuse extra arguments that set what the adapter has added to the settings."""
+        added = done.options.keys() - asked.options.keys()
+        for use in self._table.scan(asked.extra_args):
+            if use.reading and use.reading.option.name in added:
+                name = use.reading.option.name
+                where = pointer(asked.at("extra_args"), use.start)
+                what = f"{shown(use.token)} sets {name}, which this request needs and adds"
+                self._faults.add(where, what, f"put {name} into the settings")
+
     def _check_own(self, setting: OwnSetting, value: Any, at: str) -> None:
         if setting.kind == "environment":
             check_extra_env(value, at, self._reserved.names, self._reserved.prefixes, self._faults)
@@ -170,9 +180,6 @@ class SettingsReader:
 
     def _unknown_setting(self, name: str, value: Any, at: str) -> None:
         gone = self._table.removed(f"--{name}")
-        if gone and self._table.exact:
-            self._faults.add(at, f"was removed in {gone.since}", gone.fix)
-            return
         reading = self._table.find_setting(name)
         if reading:
             owner = self._table.owner(reading.option)
@@ -184,7 +191,9 @@ class SettingsReader:
                 self._faults.add(at, "is a negative form", f"write {reading.option.name}: false")
             else:
                 self._faults.add(at, "is another spelling", f'write "{reading.option.name}"')
-        elif self._table.exact or not _SNAKE.match(name):
+        elif gone and self._table.exact:
+            self._faults.add(at, f"was removed in {gone.since}", gone.fix)
+        elif self._table.exact or not _SNAKE.fullmatch(name):
             known = [*self._table.options, *self._own]
             hint = did_you_mean(name, known)
             self._faults.add(at, f"is no option of version {self._table.version}", hint)

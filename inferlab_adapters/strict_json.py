@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from inferlab_adapters.errors import AdapterError, Fault, pointer, refuse
+from inferlab_adapters.errors import pointer, refuse
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 100
@@ -34,29 +34,25 @@ def decode(raw: bytes, source: str) -> Any:
         _refuse(f"{source} is empty", "send one JSON request")
     document = _parse(text, source)
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
-        _refuse(f"{source} is nested over {MAX_DEPTH} levels deep")
-    if b"\\ud" in raw or b"\\uD" in raw:
-        _check_surrogates(document, source)
+        _refuse_depth(source)
+    if (b"\\ud" in raw or b"\\uD" in raw) and not _is_unicode(json.dumps(document, **_AS_IS)):
+        _locate(text, source)
     return document
+
+
+_AS_IS: dict[str, Any] = {"ensure_ascii": False}
 
 
 def _parse(text: str, source: str) -> Any:
     try:
         return _DECODER.decode(text)
-    except _Ambiguous:
-        raise _located(text) from None
     except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        if "\n" not in text.strip():
-            where = f"column {error.colno}"
-        if error.msg == "Extra data":
-            _refuse(f"{source} holds a second document at {where}", "send one request")
-        _refuse(f"{source} is not JSON ({error.msg} at {where})")
+        _refuse_syntax(text, source, error)
     except RecursionError:
-        _refuse(f"{source} is nested over {MAX_DEPTH} levels deep")
-    except ValueError:
-        # Python reads no integer of more than 4,300 digits.
-        _refuse(f"{source} holds an integer with thousands of digits")
+        _refuse_depth(source)
+    except (_Ambiguous, ValueError):
+        # A ValueError alone is an integer of more digits than Python reads.
+        _locate(text, source)
 
 
 class _Ambiguous(Exception):
@@ -72,7 +68,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if number in (float("inf"), float("-inf")):
+    if number in _INFINITIES:
         raise _Ambiguous
     return number
 
@@ -81,6 +77,7 @@ def _constant(text: str) -> NoReturn:
     raise _Ambiguous
 
 
+_INFINITIES = (float("inf"), float("-inf"))
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant
 )
@@ -94,27 +91,58 @@ class _Number(str):
     """A number as written."""
 
 
-def _located(text: str) -> Exception:
-    """The error for a document that the first pass found ambiguous, with its place."""
+def _locate(text: str, source: str) -> NoReturn:
+    """Refuse a document that the first pass found ambiguous, with the place of the fault."""
     decoder = json.JSONDecoder(
-        object_pairs_hook=_Pairs, parse_float=_Number, parse_constant=_Number
+        object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number, parse_constant=_Number
     )
-    stack: list[tuple[str, Any]] = [("", decoder.decode(text))]
+    try:
+        stack: list[tuple[str, Any]] = [("", decoder.decode(text))]
+    except json.JSONDecodeError as error:
+        _refuse_syntax(text, source, error)
+    except RecursionError:
+        _refuse_depth(source)
     while stack:
         where, value = stack.pop()
         if isinstance(value, _Number):
-            number = str(value)
-            if number.lstrip("-")[0] in "NI" or float(number) in (float("inf"), float("-inf")):
-                return _error(where, f"{number} is not a finite number")
+            _check_number(str(value), where)
+        elif isinstance(value, str):
+            _check_text(value, where)
         elif isinstance(value, _Pairs):
-            keys = [key for key, _ in value]
-            for key in keys:
-                if keys.count(key) > 1:
-                    return _error(pointer(where, key), "the key is given twice", "keep one")
+            seen: set[str] = set()
+            for key, _ in value:
+                _check_text(key, pointer(where, key))
+                if key in seen:
+                    _refuse("the key is given twice", "keep one", pointer(where, key))
+                seen.add(key)
             stack += [(pointer(where, key), item) for key, item in reversed(value)]
         elif isinstance(value, list):
-            stack += [(pointer(where, index), item) for index, item in enumerate(value)]
+            items = [(pointer(where, index), item) for index, item in enumerate(value)]
+            stack += reversed(items)
     raise AssertionError("the first pass found a fault that the second did not")
+
+
+def _check_number(text: str, where: str) -> None:
+    if text.lstrip("-").isdigit():
+        try:
+            int(text)
+        except ValueError:
+            _refuse("an integer of thousands of digits fits nowhere", "", where)
+    elif text in ("NaN", "Infinity", "-Infinity") or float(text) in _INFINITIES:
+        _refuse(f"{text} is not a finite number", "", where)
+
+
+def _check_text(text: str, where: str) -> None:
+    if not _is_unicode(text):
+        _refuse("holds an escaped lone surrogate, which is no Unicode text", "", where)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _deeper_than(document: Any, limit: int) -> bool:
@@ -131,16 +159,18 @@ def _deeper_than(document: Any, limit: int) -> bool:
     return True
 
 
-def _check_surrogates(document: Any, source: str) -> None:
-    try:
-        json.dumps(document, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError:
-        _refuse(f"{source} holds an escaped lone surrogate, which is no Unicode text")
+def _refuse_depth(source: str) -> NoReturn:
+    _refuse(f"{source} is nested over {MAX_DEPTH} levels deep")
 
 
-def _refuse(what: str, hint: str = "") -> NoReturn:
-    refuse("invalid_request", "", what, hint)
+def _refuse_syntax(text: str, source: str, error: json.JSONDecodeError) -> NoReturn:
+    where = f"line {error.lineno} column {error.colno}"
+    if "\n" not in text.strip():
+        where = f"column {error.colno}"
+    if error.msg == "Extra data":
+        _refuse(f"{source} holds a second document at {where}", "send one request")
+    _refuse(f"{source} is not JSON ({error.msg.removesuffix(' at')} at {where})")
 
 
-def _error(where: str, what: str, hint: str = "") -> Exception:
-    return AdapterError("invalid_request", Fault(where, what, hint))
+def _refuse(what: str, hint: str = "", where: str = "") -> NoReturn:
+    refuse("invalid_request", where, what, hint)

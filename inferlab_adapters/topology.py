@@ -200,7 +200,7 @@ def check_names(scope: Scope, nothing: str, faults: Faults) -> None:
     for role in scope.roles:
         for name in role.replica_ids():
             other = owners.setdefault(name, role)
-            if other is not role and other.id != role.id:
+            if other.id != role.id and (other.kind, role.kind) != ("serve", "serve"):
                 what = f"its replica {shown(name)} would be called like one of {shown(other.id)}"
                 faults.add(f"{role.pointer}/id", what, "rename one")
                 break

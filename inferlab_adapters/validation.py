@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from inferlab_adapters.errors import Fault, did_you_mean, json_type, one_of, pointer, shown
+from inferlab_adapters.errors import Fault, did_you_mean, one_of, pointer, shown, typed
 
 _WANTED = {
     "string_type": "a string",
@@ -40,24 +40,22 @@ def _fault(details: dict[str, Any], model: type[BaseModel], document: Any) -> tu
     value = details.get("input")
     where = _pointer(loc, document)
     if kind in _WANTED:
-        return 0, Fault(where, f"must be {_WANTED[kind]}, got {_typed(value)}")
+        return 0, Fault(where, f"must be {_WANTED[kind]}, got {typed(value)}")
     if kind == "missing":
         return 1, Fault(where, "is missing", "add it")
     if kind == "union_tag_not_found":
         tag = str(context["discriminator"]).strip("'")
-        if isinstance(value, dict):
-            return 1, Fault(pointer(where, tag), "is missing", "add it")
-        return 0, Fault(where, f"must be an object, got {_typed(value)}")
+        return 1, Fault(pointer(where, tag), "is missing", "add it")
     if kind == "extra_forbidden":
         hint = did_you_mean(str(loc[-1]), _known_fields(model, loc)) or "remove it"
         return 2, Fault(where, "unknown field", hint)
     if kind in ("literal_error", "union_tag_invalid"):
         legal = _quoted(context.get("expected") or context["expected_tags"])
         if kind == "union_tag_invalid":
-            where = pointer(where, str(context["discriminator"]).strip("'"))
-            value = context["tag"]
+            tag = str(context["discriminator"]).strip("'")
+            where, value = pointer(where, tag), details["input"][tag]
         hint = did_you_mean(value, legal) if isinstance(value, str) else ""
-        return 3, Fault(where, f"must be {one_of(map(shown, legal))}, got {_typed(value)}", hint)
+        return 3, Fault(where, f"must be {one_of(map(shown, legal))}, got {typed(value)}", hint)
     if kind in _BOUNDS:
         bound, words = _BOUNDS[kind]
         return 3, Fault(where, f"must be {words} {context[bound]}, got {shown(value)}")
@@ -68,25 +66,19 @@ def _fault(details: dict[str, Any], model: type[BaseModel], document: Any) -> tu
     return 3, Fault(where, f"is not valid, got {shown(value)}")
 
 
-def _typed(value: Any) -> str:
-    """A value with the name of its type, unless the value shows it."""
-    if value is None:
-        return "null"
-    return f"{json_type(value)} {shown(value)}"
-
-
 def _pointer(loc: Iterable[str | int], document: Any) -> str:
     """The JSON pointer of an error; the tags that a union adds to its path are left out."""
     parts: list[str | int] = []
     node = document
     path = list(loc)
     for index, part in enumerate(path):
+        last = index == len(path) - 1
+        if isinstance(node, dict) and not last and part in (node.get("kind"), node.get("owner")):
+            continue
         if isinstance(node, dict) and part in node:
             node = node[str(part)]
         elif isinstance(node, list) and isinstance(part, int) and part < len(node):
             node = node[part]
-        elif index < len(path) - 1:
-            continue
         parts.append(part)
     return pointer("", *parts)
 

@@ -43,7 +43,7 @@ def text_problem(option: Option, text: str) -> str | None:
     if option.kind == "json":
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return f"must be JSON, got {shown(text)}"
         return _json_problem(option, value)
     if option.type in ("int", "float"):

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +20,7 @@ from inferlab_adapters.errors import (
     one_of,
     refuse,
     shown,
+    typed,
 )
 from inferlab_adapters.protocol import PlanServeRequest
 from inferlab_adapters.strict_json import decode
@@ -56,21 +57,14 @@ def _handle(document: object, adapter: Adapter, context: Context) -> AdapterResu
     if not isinstance(document, dict):
         refuse("invalid_request", "", f"the request must be an object, got {json_type(document)}")
     if "protocol_version" in document and document["protocol_version"] != PROTOCOL_VERSION:
-        got = document["protocol_version"]
-        named = "null" if got is None else f"{json_type(got)} {shown(got)}"
         refuse(
             "unsupported_protocol_version",
             "/protocol_version",
-            f'must be the string "{PROTOCOL_VERSION}", got {named}',
+            f'must be the string "{PROTOCOL_VERSION}", got {typed(document["protocol_version"])}',
         )
-    operation = document.get("operation")
-    if isinstance(operation, str) and operation not in OPERATIONS:
-        refuse(
-            "unsupported_operation",
-            "/operation",
-            f"must be {one_of(map(shown, OPERATIONS))}, got {shown(operation)}",
-            did_you_mean(operation, OPERATIONS),
-        )
+    operation = document.get("operation", "")
+    if operation not in OPERATIONS:
+        _refuse_operation(document)
     if operation == "render_serve":
         from inferlab_adapters.protocol import RenderServeRequest
 
@@ -78,6 +72,19 @@ def _handle(document: object, adapter: Adapter, context: Context) -> AdapterResu
         return {"operation": "render_serve", "output": rendered}
     planned = adapter.plan(_validated(PlanServeRequest, document).input, context)
     return {"operation": "plan_serve", "output": planned}
+
+
+def _refuse_operation(document: dict[str, object]) -> NoReturn:
+    """Which operation it is decides what the rest must be, so nothing else is looked at."""
+    if "operation" not in document:
+        refuse("invalid_request", "/operation", "is missing", "add it")
+    operation = document["operation"]
+    legal = f"must be {one_of(map(shown, OPERATIONS))}"
+    if isinstance(operation, str):
+        hint = did_you_mean(operation, OPERATIONS)
+        what = f"{legal}, got {shown(operation)}"
+        refuse("unsupported_operation", "/operation", what, hint)
+    refuse("invalid_request", "/operation", f"{legal}, got {typed(operation)}")
 
 
 def _validated(model: type[Request], document: object) -> Request:

@@ -1,9 +1,10 @@
 """Launch a deployment on this machine and use it: the control plane of the smoke tests.
 
 Run in namespaces of its own (network and processes), where only what it started exists:
-``python -m tests.smoke.drive REQUEST ENGINE_BIN MODEL FOLDER``. It plans and renders through the
-adapter's program, starts every process as rendered, waits for the planned readiness, completes a
-prompt on each endpoint path, stops everything, and prints a JSON report.
+``python -m tests.smoke.drive REQUEST RANKS ENGINE_BIN MODEL FOLDER``, where RANKS says over how
+many processes each replica is spread. It plans and renders through the adapter's program, starts
+every process as rendered, waits for the planned readiness, completes a prompt on each endpoint
+path, stops everything, and prints a JSON report.
 """
 
 from __future__ import annotations
@@ -122,10 +123,17 @@ def others_alive() -> list[str]:
     return alive
 
 
-def drive(adapter: str, request: Json, engine_bin: Path, model: str, folder: Path) -> Json:
+def drive(
+    adapter: str, request: Json, ranks: int, engine_bin: Path, model: str, folder: Path
+) -> Json:
     plan = ask_program(adapter, request)
     check_plan(request, plan, plan["integration"]["framework"])
-    placement = Placement(hosts=lambda index: "127.0.0.1", together=True, model_locator=model)
+    placement = Placement(
+        ranks={role["id"]: ranks for role in request["input"]["roles"]},
+        hosts=lambda index: "127.0.0.1",
+        together=True,
+        model_locator=model,
+    )
     allocations = allocate(plan, placement)
     for allocation in allocations:
         allocation["cache"] = str(folder / "cache" / allocation["process"])
@@ -133,7 +141,13 @@ def drive(adapter: str, request: Json, engine_bin: Path, model: str, folder: Pat
     check_render(plan, allocations, rendered)
     report: Json = {"ready_seconds": {}, "answer_seconds": {}, "texts": {}}
     processes = Processes(folder, engine_bin)
-    bases = {a["process"]: f"http://127.0.0.1:{a['endpoint']['port']}" for a in allocations}
+    bases = {
+        replica["id"]: f"http://127.0.0.1:{allocation['endpoint']['port']}"
+        for replica in plan["replicas"]
+        for allocation in allocations
+        if (allocation["role"], allocation["replica"], allocation["rank"])
+        == (replica["role_id"], replica["replica_index"], 0)
+    }
     for process in rendered["processes"]:
         processes.start(process["process"], process["command"])
     for replica in plan["replicas"]:
@@ -156,10 +170,11 @@ def drive(adapter: str, request: Json, engine_bin: Path, model: str, folder: Pat
 
 
 def main() -> None:
-    request, engine_bin, model, folder = sys.argv[1:]
+    request, ranks, engine_bin, model, folder = sys.argv[1:]
     report = drive(
         "oe_adapter_vllm",
         json.loads(Path(request).read_text(encoding="utf-8")),
+        int(ranks),
         Path(engine_bin),
         model,
         Path(folder),

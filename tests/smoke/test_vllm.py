@@ -15,28 +15,42 @@ from tests.support.engines import ROOT, TINY_MODEL, engine_python, own_namespace
 pytestmark = pytest.mark.smoke
 
 
-def drive(example: str, folder: Path) -> Json:
-    """Run an example deployment in namespaces of its own; the driver's report."""
+EXAMPLES = ROOT / "examples"
+
+
+def drive(request: Path, folder: Path, ranks: int = 1) -> Json:
+    """Run a deployment in namespaces of its own; the driver's report."""
     engine_bin = engine_python("vllm").parent
-    request = ROOT / "examples" / example
-    command = [sys.executable, "-m", "tests.smoke.drive", request, engine_bin, TINY_MODEL, folder]
-    done = subprocess.run(
-        [*own_namespaces(), *map(str, command)], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    module = [sys.executable, "-m", "tests.smoke.drive"]
+    command = [*own_namespaces(), *module, request, ranks, engine_bin, TINY_MODEL, folder]
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0
     report: Json = json.loads(done.stdout)
     print(json.dumps(report, indent=2))
+    assert all(report["texts"].values())
+    assert report["left_running"] == []
     return report
 
 
-def test_a_single_server_completes_on_each_path_and_leaves_nothing(tmp_path: Path) -> None:
-    report = drive("vllm-cpu-single.json", tmp_path)
-    assert all(report["texts"].values())
+def test_a_single_server_completes_on_each_path(tmp_path: Path) -> None:
+    report = drive(EXAMPLES / "vllm-cpu-single.json", tmp_path)
     assert report["reset"] == {"success": True}
-    assert report["left_running"] == []
+    assert report["exit_codes"] == {"server": 0}
 
 
 def test_prefill_and_decode_behind_the_router_complete_on_each_path(tmp_path: Path) -> None:
-    report = drive("vllm-cpu-prefill-decode.json", tmp_path)
-    assert all(report["texts"].values())
-    assert report["left_running"] == []
+    report = drive(EXAMPLES / "vllm-cpu-prefill-decode.json", tmp_path)
+    assert report["exit_codes"] == {"router": 0, "decode": 0, "prefill": 0}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [{"outer": {"tensor_parallel_size": 2}}, {"attention": {"data_parallel_size": 2}}],
+    ids=["tensor", "data"],
+)
+def test_a_replica_of_two_processes_completes(shape: Json, tmp_path: Path) -> None:
+    request = json.loads((EXAMPLES / "vllm-cpu-single.json").read_text(encoding="utf-8"))
+    request["input"]["roles"][0]["parallelism"] = shape
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(request), encoding="utf-8")
+    drive(file, tmp_path, ranks=2)

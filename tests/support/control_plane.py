@@ -28,6 +28,10 @@ SIZES = {
 }
 
 
+IN_BAND = ("tensorrt-llm", "fake")
+"""Frameworks whose NIXL peers need no port of their own to meet."""
+
+
 def ask(
     adapter: Adapter,
     request: Json,
@@ -152,6 +156,8 @@ def allocate(plan: Json, placement: Placement | None = None) -> list[Json]:
                 "dependencies": [primary] if rank else [],
             }
             allocations.append(allocation)
+    if allocations[-1]["role"] == "router":
+        allocations[-1]["dependencies"] = [a["process"] for a in allocations[:-1]]
     return allocations
 
 
@@ -199,7 +205,7 @@ def check_plan(request: Json, plan: Json, framework: str) -> None:
         assert router["effective_parallelism"] == {}
     _check_replicas(wanted, plan, roles)
     _check_routing(wanted, plan, native)
-    _check_links(wanted, plan)
+    _check_links(wanted, plan, framework)
     endpoint = plan["endpoint"]
     assert endpoint["completions_path"] == "/v1/completions"
     assert endpoint["chat_completions_path"] == "/v1/chat/completions"
@@ -237,7 +243,7 @@ def _check_routing(wanted: Json, plan: Json, native: bool) -> None:
         assert routing["owner"] == "inferlab_builtin"
 
 
-def _check_links(wanted: Json, plan: Json) -> None:
+def _check_links(wanted: Json, plan: Json, framework: str) -> None:
     if wanted["topology"] == "single":
         assert plan["links"] == []
         return
@@ -256,6 +262,12 @@ def _check_links(wanted: Json, plan: Json) -> None:
             if replica["role_id"] == role_id
         )
 
+    meeting = {"kv_transfer", "request_routing"}
+    if framework == "sglang" or transfer["mechanism"] == "mooncake":
+        meeting.add("bootstrap")
+    elif framework not in IN_BAND:
+        meeting.add("side_channel")
+    assert links.keys() == meeting
     if "bootstrap" in links:
         link = links["bootstrap"]
         assert (link["source"], link["target"]) == ("router", ids["prefill"])

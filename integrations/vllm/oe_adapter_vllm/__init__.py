@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from inferlab_adapters.adapter import Adapter, Command
@@ -49,8 +49,8 @@ class VllmAdapter(Adapter):
     def ports(self, scope: Scope, role: RoleRequest, layout: Layout) -> PortPlan:
         return plan.ports(scope, role, layout)
 
-    def check_plan(self, planned: Plan, faults: Faults) -> None:
-        plan.check_plan(planned, faults)
+    def check_plan(self, planned: Plan, faults: Faults, note: Callable[[str], None]) -> None:
+        plan.check_plan(planned, faults, note)
 
     def prefix_cache_reset(self, planned: Plan) -> HttpActionSpec | None:
         return plan.prefix_cache_reset(planned)

@@ -6,10 +6,11 @@ vllm/distributed/kv_transfer/kv_connector/v1/{nixl,mooncake}/ for ports and extr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from inferlab_adapters.allocation import Rank, Replica
-from inferlab_adapters.errors import Faults, one_of, pointer, shown
+from inferlab_adapters.errors import Faults, one_of, pointer
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol import KvTransferMechanism, ServeRoleKind
 from inferlab_adapters.settings import Settings
@@ -78,11 +79,11 @@ def _check_nixl_shape(
 ) -> None:
     decode_context = settings.options.get("decode_context_parallel_size", 1)
     base = settings.pointer.rpartition("/")[0]
-    if kind == "decode":
-        for name, size in (("pipeline", layout.pipeline), ("context", layout.attention_context)):
-            if size > 1:
-                what = f"{name} parallel is {size} in the decode role, where NIXL takes only 1"
-                faults.add(base, what, "set it to 1 for decode")
+    sizes = (("pipeline", layout.pipeline), ("prefill context", layout.attention_context))
+    for name, size in sizes:
+        if kind == "decode" and size > 1:
+            what = f"{name} parallel is {size} in the decode role, where NIXL takes only 1"
+            faults.add(base, what, "set it to 1 for decode")
     where = settings.at("decode_context_parallel_size")
     whole = max(layout.tensor, layout.attention_context)
     if decode_context not in (1, whole):
@@ -92,13 +93,25 @@ def _check_nixl_shape(
         faults.add(where, what)
 
 
-def check_pair(prefill: RolePlan, decode: RolePlan, faults: Faults) -> None:
-    """Refuse a pair whose sides would not understand each other."""
+def check_pair(
+    mechanism: KvTransferMechanism,
+    prefill: RolePlan,
+    decode: RolePlan,
+    faults: Faults,
+    note: Callable[[str], None],
+) -> None:
+    """Refuse a pair whose sides would not understand each other, and say what is uncertain."""
     name = "kv_transfer_protocol"
     ours, theirs = prefill.settings.own.get(name), decode.settings.own.get(name)
     if ours != theirs:
-        what = f"decode has {shown(theirs)} and prefill {shown(ours)}"
+        what = f"decode has {theirs or 'none'} and prefill {ours or 'none'}"
         faults.add(decode.settings.at(name), what, "set the same in both roles")
+    if mechanism == "nixl" and prefill.layout.pipeline > 1:
+        # Read, not run (nixl/pull_worker.py): the reading side has no routing for stages.
+        note(
+            f"{prefill.request.pointer}: vLLM's NIXL connector was not seen to read from a prefill "
+            f"replica of {prefill.layout.pipeline} pipeline stages; try it before you rely on it"
+        )
 
 
 def transfer_config(plan: Plan, role: RolePlan) -> dict[str, Any]:

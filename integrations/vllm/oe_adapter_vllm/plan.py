@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol.answers import HttpActionSpec
@@ -42,10 +44,12 @@ def complete(
     return done
 
 
-def check_plan(plan: Plan, faults: Faults) -> None:
+def check_plan(plan: Plan, faults: Faults, note: Callable[[str], None]) -> None:
     """Refuse what contradicts between prefill and decode."""
-    if plan.mechanism is not None:
-        kv_transfer.check_pair(plan.role("prefill"), plan.role("decode"), faults)
+    mechanism = plan.scope.mechanism
+    if mechanism is not None:
+        prefill, decode = plan.role("prefill"), plan.role("decode")
+        kv_transfer.check_pair(mechanism, prefill, decode, faults, note)
 
 
 def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
@@ -62,7 +66,7 @@ def _check_profiler(settings: Settings, faults: Faults) -> None:
     # Source: vllm/config/profiler.py: without a kind of profiler, the endpoints do not exist.
     given = settings.options.get("profiler_config", DEFAULT_PROFILER)
     where, profiler = settings.at("profiler_config"), given.get("profiler")
-    if profiler not in _PROFILER_FOLDERS:
+    if not isinstance(profiler, str) or profiler not in _PROFILER_FOLDERS:
         legal = one_of(map(shown, _PROFILER_FOLDERS))
         what = f"profiling needs a profiler, got {shown(given)}"
         faults.add(where, what, f'give it "profiler": {legal}')
