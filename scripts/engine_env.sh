@@ -3,6 +3,8 @@
 #
 #   scripts/engine_env.sh vllm          vLLM that serves on a CPU, NIXL, vllm-router, a tiny model
 #   scripts/engine_env.sh vllm-0.33.0   a newer vLLM, to record its options with; it cannot serve
+#   scripts/engine_env.sh sglang        SGLang whose parser and argument checks run, sglang-router
+#   scripts/engine_env.sh sglang-0.5.21 an older SGLang, to record its options with; -0.5.10 as well
 #
 # What is there and was made by the present recipe is kept. An environment appears under its name
 # only when it is complete.
@@ -51,6 +53,46 @@ recipe_vllm-0.33.0() {
   install "$venv/bin/python" --override <(overrides 2.13.0 "${gpu_only[@]}") vllm==0.33.0
 }
 
+# SGLang's Python files. No GPU kernels, so that it parses, resolves and checks arguments (for
+# `--device cuda` or `cpu`, given by name: it finds no device by itself) but cannot serve.
+sglang_without_kernels() {
+  local venv=$1 release=$2
+  local gpu_only=(
+    torchao torchaudio torchcodec cuda-python cuda-tile flash-attn-4 flashinfer-cubin
+    flashinfer-python humming-kernels nvidia-cutlass-dsl nvidia-mathdx nvshmem4py-cu13
+    quack-kernels sgl-deep-ep sgl-deep-gemm sgl-flash-mla sglang-kernel tilelang tokenspeed-mla
+    torch-memory-saver
+  )
+  # SGLang imports triton even where nothing calls it; a CPU build of torch does not bring it.
+  install "$venv/bin/python" \
+    --override <(overrides 2.13.0 torchvision "${gpu_only[@]}") \
+    "sglang==$release" triton==3.9.0
+  # The index has torchvision for CUDA only. Its operators do not load beside a CPU build of torch,
+  # and its Python files do without them, once the two that they describe are declared. Copied, for
+  # a linked file is uv's own.
+  install "$venv/bin/python" --no-deps --link-mode copy torchvision==0.28.0
+  cat >>"$(echo "$venv"/lib/python*/site-packages)/torchvision/extension.py" <<'EOF'
+
+if not _has_ops():
+    _declared = torch.library.Library("torchvision", "DEF")
+    _declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    _declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+EOF
+}
+
+recipe_sglang() {
+  sglang_without_kernels "$1" 0.5.23
+  install "$1/bin/python" sglang-router==0.3.2
+}
+
+recipe_sglang-0.5.21() {
+  sglang_without_kernels "$1" 0.5.21
+}
+
+recipe_sglang-0.5.10() {
+  sglang_without_kernels "$1" 0.5.10
+}
+
 make_venv() {
   "$uv" venv --quiet --relocatable --python 3.11 "$2"
   "recipe_$1" "$2"
@@ -78,10 +120,13 @@ keep_or_make() {
 hash_of() { sha256sum | cut -d ' ' -f 1; }
 
 name=${1:-}
-if [[ $# -ne 1 || ! $name =~ ^vllm(-0\.33\.0)?$ ]]; then
-  echo "usage: scripts/engine_env.sh vllm | vllm-0.33.0" >&2
+known=(vllm vllm-0.33.0 sglang sglang-0.5.21 sglang-0.5.10)
+if [[ $# -ne 1 || " ${known[*]} " != *" $name "* ]]; then
+  echo "usage: scripts/engine_env.sh $(IFS='|' && echo "${known[*]}")" >&2
   exit 2
 fi
+shared=(install overrides make_venv)
+[[ $name != sglang* ]] || shared+=(sglang_without_kernels)
 
 mkdir -p "$engines"
 exec 9>"$engines/.lock"
@@ -97,7 +142,7 @@ if [[ -z $uv ]]; then
   fi
 fi
 
-stamp=$(declare -f install overrides make_venv "recipe_$name" | hash_of)
+stamp=$(declare -f "${shared[@]}" "recipe_$name" | hash_of)
 did=$(keep_or_make make_venv "$name" "$stamp")
 if [[ $name == vllm ]]; then
   stamp=$(cat <(echo "$stamp") "$root/scripts/make_tiny_model.py" | hash_of)

@@ -3,6 +3,7 @@
 Run it with the Python of that engine's environment (see scripts/engine_env.sh):
 
     .engines/vllm/bin/python scripts/record_catalogue.py vllm --output FILE
+    .engines/sglang/bin/python scripts/record_catalogue.py sglang --output FILE
 
 Everything is asked of the real parser: a spelling is recorded because the parser takes it, a type
 because of what its converter does with sample tokens. The bytes depend on the engine's release
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import functools
 import importlib.metadata
 import io
 import json
@@ -36,6 +36,23 @@ class Caught(BaseException):
         self.parser = parser
 
 
+def parser_built_by(run: Callable[[], object]) -> argparse.ArgumentParser:
+    """The parser that `run` builds, which is stopped when it hands that to argparse."""
+
+    def stop(parser: argparse.ArgumentParser, *_: object, **__: object) -> typing.NoReturn:
+        raise Caught(parser)
+
+    original = argparse.ArgumentParser.parse_args
+    argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign, assignment]
+    try:
+        run()
+    except Caught as caught:
+        return caught.parser
+    finally:
+        argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
+    raise SystemExit("error: the engine ended without building a parser")
+
+
 def parser_of_console_script(script: str, argv: list[str]) -> tuple[argparse.ArgumentParser, Json]:
     """The top-level parser that the installed command `script` builds for `argv`.
 
@@ -45,29 +62,27 @@ def parser_of_console_script(script: str, argv: list[str]) -> tuple[argparse.Arg
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name=script)
     if entry.dist is None:
         raise SystemExit(f"error: the command {script} belongs to no installed distribution")
-
-    def stop(parser: argparse.ArgumentParser, *_: object, **__: object) -> typing.NoReturn:
-        raise Caught(parser)
-
-    original, saved_argv = argparse.ArgumentParser.parse_args, sys.argv
-    argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign, assignment]
+    saved_argv = sys.argv
     sys.argv = [script, *argv]
     try:
-        entry.load()()
-    except Caught as caught:
-        return caught.parser, {"name": entry.dist.metadata["Name"], "version": entry.dist.version}
+        parser = parser_built_by(lambda: entry.load()())
+        return parser, {"name": entry.dist.metadata["Name"], "version": entry.dist.version}
     finally:
-        argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
         sys.argv = saved_argv
-    raise SystemExit(f"error: the command {script} ended without building a parser")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """Real parses of one subcommand: the whole command line in, one value out."""
+    """Real parses of one subcommand: the whole command line in, one value out.
+
+    `hints` holds what the engine declares beside its parser: the types of the fields that options
+    set, and `json_text` the options whose text it reads as JSON only after parsing.
+    """
 
     top: argparse.ArgumentParser
     prefix: list[str]
+    hints: dict[str, str]
+    json_text: tuple[str, ...] = ()
 
     def value(self, dest: str, *tokens: str) -> object:
         try:
@@ -104,6 +119,8 @@ def convert(action: argparse.Action, token: str) -> object:
 
 def scalar_type(action: argparse.Action) -> str | None:
     """The type of a plain value, or None when the converter reads JSON and nothing else."""
+    if action.choices and all(convert(action, str(c)) == str(c) for c in action.choices):
+        return "str"
     whole, fraction, word = (convert(action, token) for token in ("7", "1.5", "zzz"))
     if isinstance(word, str) or (word is REFUSED and isinstance(whole, str)):
         return "str"
@@ -117,7 +134,6 @@ def scalar_type(action: argparse.Action) -> str | None:
     return "str" if word is not REFUSED else None
 
 
-@functools.cache
 def declared_hints(package: str) -> dict[str, str]:
     """Field name to annotation text, of every argument dataclass that `package` has loaded."""
     modules = [vars(m) for name, m in sorted(sys.modules.items()) if name.startswith(f"{package}.")]
@@ -130,15 +146,15 @@ def declared_hints(package: str) -> dict[str, str]:
     }
 
 
-def json_shape(action: argparse.Action) -> str:
+def json_shape(probe: Probe, action: argparse.Action) -> str:
     """`object` or `array` where the converter, or else the declared field, wants just that."""
     takes = {
         shape: convert(action, token) is not REFUSED
         for shape, token in (("object", "{}"), ("array", "[]"), ("any", "7"))
     }
     if takes["object"] == takes["array"]:
-        hint = declared_hints("vllm").get(action.dest, "")
-        hint = re.sub(r"\b(?:typing|collections\.abc)\.", "", hint)
+        hint = re.sub(r"\b(?:typing|collections\.abc)\.", "", probe.hints.get(action.dest, ""))
+        hint = hint.removeprefix("Optional[").lower()
         return "array" if re.match(r"list\b", hint) else "object" if "dict" in hint else "any"
     return "object" if takes["object"] else "array"
 
@@ -166,21 +182,21 @@ def describe(parser: argparse.ArgumentParser, probe: Probe, action: argparse.Act
         option |= {"dest": action.dest, "kind": "negatable" if negative else "switch"}
     else:
         option["dest"] = action.dest
-        option |= describe_value(action)
+        option |= describe_value(probe, action)
     if deprecated(parser, action):
         option["deprecated"] = True
     return option
 
 
-def describe_value(action: argparse.Action) -> Json:
+def describe_value(probe: Probe, action: argparse.Action) -> Json:
     kind = scalar_type(action)
     several = action.nargs in ("+", "*") or isinstance(action.nargs, int)
     repeated = isinstance(action, argparse._AppendAction)
     if kind is None:
-        facts: Json = {"kind": "json", "shape": json_shape(action)}
+        facts: Json = {"kind": "json", "shape": json_shape(probe, action)}
     else:
         facts = {"kind": "list" if several or repeated else "value", "type": kind}
-        if isinstance(convert(action, '{"a": 1}'), dict):
+        if isinstance(convert(action, '{"a": 1}'), dict) or action.dest in probe.json_text:
             facts["json"] = True
     if repeated:
         facts["style"] = "repeat"
@@ -223,6 +239,29 @@ def takes_dotted_json(parser: argparse.ArgumentParser, probe: Probe) -> bool:
     )
 
 
+def grammar(parser: argparse.ArgumentParser, probe: Probe) -> Json:
+    return {
+        "positional": [a.dest for a in parser._actions if not a.option_strings],
+        "prefix_matching": accepts_prefixes(parser, probe),
+        "underscore_folding": folds_underscores(parser, probe),
+        "dotted_json": takes_dotted_json(parser, probe),
+    }
+
+
+def described(parser: argparse.ArgumentParser, probe: Probe) -> list[Json]:
+    """Every option but `--help`, by the name of what it sets."""
+    options = [
+        describe(parser, probe, action)
+        for action in parser._actions
+        if action.option_strings and not isinstance(action, argparse._HelpAction)
+    ]
+    return sorted(options, key=lambda option: str(option["dest"]))
+
+
+def recorded_from(source: str) -> str:
+    return f"{source} (recorded with scripts/{Path(__file__).name})"
+
+
 # The choices name the devices of the machine that builds the parser.
 VLLM_CHOICES_BY_DEVICE = ("mm_processor_device",)
 
@@ -236,30 +275,63 @@ def record_vllm() -> Json:
     parser_of_console_script("vllm", ["serve", "--help"])
     top, dist = parser_of_console_script("vllm", ["serve", "a-model"])
     parser = subparser(top, "serve")
-    probe = Probe(top=top, prefix=["serve", "a-model"])
-    options = [
-        describe(parser, probe, action)
-        for action in parser._actions
-        if action.option_strings and not isinstance(action, argparse._HelpAction)
-    ]
+    probe = Probe(top=top, prefix=["serve", "a-model"], hints=declared_hints("vllm"))
+    options = described(parser, probe)
     for option in options:
         if option["dest"] in VLLM_CHOICES_BY_DEVICE:
             del option["choices"]
-    recorder = f"scripts/{Path(__file__).name}"
-    source = f"vllm serve parser of {dist['name']} {dist['version']} (recorded with {recorder})"
     return {
         "framework": "vllm",
         "version": dist["version"],
-        "source": source,
-        "positional": [a.dest for a in parser._actions if not a.option_strings],
-        "prefix_matching": accepts_prefixes(parser, probe),
-        "underscore_folding": folds_underscores(parser, probe),
-        "dotted_json": takes_dotted_json(parser, probe),
-        "options": sorted(options, key=lambda option: str(option["dest"])),
+        "source": recorded_from(f"vllm serve parser of {dist['name']} {dist['version']}"),
+        **grammar(parser, probe),
+        "options": options,
     }
 
 
-RECORDERS: dict[str, Callable[[], Json]] = {"vllm": record_vllm}
+# Texts to the parser, JSON to what reads them after it. Found by reading the releases; an option
+# that a release does not have is no matter.
+SGLANG_JSON_TEXT = (
+    "deepep_config",
+    "disaggregation_ib_device",
+    "hicache_storage_backend_extra_config",
+    "hierarchical_sparse_attention_extra_config",
+    "hisparse_config",
+    "json_model_override_args",
+    "kv_events_config",
+    "lora_paths",
+    "model_loader_extra_config",
+    "modelexpress_config",
+    "watermark_config",
+)
+# It adds a choice to the sampling backends.
+SGLANG_CHOICES_BY_ENVIRONMENT = "SGLANG_KV_CANARY_ENABLE_TOKEN_ORACLE"
+
+
+def record_sglang() -> Json:
+    os.environ.pop(SGLANG_CHOICES_BY_ENVIRONMENT, None)
+    # Both of its commands, `sglang serve` and `sglang.launch_server`, end in this function. They
+    # load plug-ins first, which may add options and choices that the release does not have.
+    from sglang.srt.server_args import (  # type: ignore[import-not-found, unused-ignore]
+        ServerArgs,
+        prepare_server_args,
+    )
+
+    prefix = ["--model-path", "a-model"]
+    parser = parser_built_by(lambda: prepare_server_args(prefix))
+    hints = {name: str(hint) for name, hint in typing.get_type_hints(ServerArgs).items()}
+    probe = Probe(top=parser, prefix=prefix, hints=hints, json_text=SGLANG_JSON_TEXT)
+    version = importlib.metadata.version("sglang")
+    return {
+        "framework": "sglang",
+        "version": version,
+        "source": recorded_from(f"ServerArgs parser of sglang {version}"),
+        **grammar(parser, probe),
+        "options": described(parser, probe),
+    }
+
+
+RECORDERS: dict[str, Callable[[], Json]] = {"vllm": record_vllm, "sglang": record_sglang}
 
 
 def catalogue_text(catalogue: Json) -> str:

@@ -33,7 +33,7 @@ from tests.support.control_plane import (
 READY_SECONDS = 420
 ANSWER_SECONDS = 120
 STOP_SECONDS = 60
-PROMPTS = {
+PROMPTS: dict[str, Json] = {
     "completions_path": {"prompt": "hello world"},
     "chat_completions_path": {"messages": [{"role": "user", "content": "hello"}]},
 }
@@ -155,7 +155,7 @@ def drive(
         report["ready_seconds"][replica["id"]] = wait_ready(bases[replica["id"]] + path, processes)
     public = bases["router" if "router" in bases else "server"]
     for name, fields in PROMPTS.items():
-        body = {"model": request["input"]["model"]["served_name"], "max_tokens": 8, **fields}
+        body: Json = {"model": request["input"]["model"]["served_name"], "max_tokens": 8, **fields}
         begin = time.monotonic()
         answer = call(public + plan["endpoint"][name], {**body, "temperature": 0}, ANSWER_SECONDS)
         report["answer_seconds"][name] = round(time.monotonic() - begin, 2)
