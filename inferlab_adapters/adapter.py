@@ -18,6 +18,7 @@ from inferlab_adapters.parallelism import DeclaredLayout, Layout
 from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
 from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
 from inferlab_adapters.topology import (
+    ASKED,
     MAX_DEVICES,
     ROUTER,
     Mechanism,
@@ -131,19 +132,7 @@ class Adapter(ABC):
     def plan(self, wire: PlanServeInput, context: Context) -> PlanServeResult:
         """Lower a wanted shape into a topology. Raises :class:`AdapterError`."""
         asked = tuple(
-            RoleRequest(
-                position=index,
-                id=role.id,
-                kind=role.kind,
-                replica_count=role.replica_count,
-                declared=DeclaredLayout.from_wire(
-                    role.parallelism, f"/input/roles/{index}/parallelism"
-                ),
-                settings=role.settings,
-                settings_pointer=f"/input/roles/{index}/settings",
-                count_pointer=f"/input/roles/{index}/replica_count",
-            )
-            for index, role in enumerate(wire.roles)
+            RoleRequest.read(position, role, ASKED) for position, role in enumerate(wire.roles)
         )
         plan = self._resolve(_scope(wire, asked), context)
         endpoint: EndpointRequirement = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferlab_adapters.errors import Faults, pointer, shown
-from inferlab_adapters.parallelism import DeclaredLayout
-from inferlab_adapters.topology import ROUTER, Plan, RoleRequest, links, roles, routing
+from inferlab_adapters.topology import PLANNED, ROUTER, Plan, RoleRequest, links, roles, routing
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import RenderServeInput
@@ -19,19 +18,8 @@ def planned_roles(wire: RenderServeInput) -> tuple[RoleRequest, ...]:
     """The serving roles of a plan, read back as a request; the native router is not asked for."""
     native = wire.routing.owner == "integration_native"
     return tuple(
-        RoleRequest(
-            position=index,
-            id=role.id,
-            kind=role.kind,
-            replica_count=role.declared_replica_count,
-            declared=DeclaredLayout.from_wire(
-                role.effective_parallelism, f"/input/roles/{index}/effective_parallelism"
-            ),
-            settings=role.effective_settings,
-            settings_pointer=f"/input/roles/{index}/effective_settings",
-            count_pointer=f"/input/roles/{index}/declared_replica_count",
-        )
-        for index, role in enumerate(wire.roles)
+        RoleRequest.read(position, role, PLANNED)
+        for position, role in enumerate(wire.roles)
         if not (native and role.kind == ROUTER and role.id == ROUTER)
     )
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from inferlab_adapters.protocol import (
         KvTransferMechanism,
         ServeModelInput,
+        ServeRoleInput,
         ServeRoleKind,
         ServeTopology,
     )
+    from inferlab_adapters.protocol import ServeRoleResult as WireRoleResult
     from inferlab_adapters.protocol.answers import (
         BuiltinRouterKind,
         ReadinessProbe,
@@ -87,6 +89,18 @@ def span_names(name: str, count: int) -> tuple[str, ...]:
     return (name, *(f"{name}_{index}" for index in range(1, count)))
 
 
+class RoleFields(NamedTuple):
+    """What the wire calls a role's replica count, parallelism and settings."""
+
+    count: str
+    parallelism: str
+    settings: str
+
+
+ASKED = RoleFields("replica_count", "parallelism", "settings")
+PLANNED = RoleFields("declared_replica_count", "effective_parallelism", "effective_settings")
+
+
 class RoleRequest(NamedTuple):
     """One serving role as it came in, from a plan request or from a plan given to render."""
 
@@ -98,6 +112,24 @@ class RoleRequest(NamedTuple):
     settings: SettingMap
     settings_pointer: str
     count_pointer: str
+
+    @classmethod
+    def read(
+        cls, position: int, wire: ServeRoleInput | WireRoleResult, names: RoleFields
+    ) -> RoleRequest:
+        """Read the role at ``position``, whose fields are called ``names``."""
+        base = f"/input/roles/{position}"
+        parallelism = getattr(wire, names.parallelism)
+        return cls(
+            position=position,
+            id=wire.id,
+            kind=wire.kind,
+            replica_count=getattr(wire, names.count),
+            declared=DeclaredLayout.from_wire(parallelism, f"{base}/{names.parallelism}"),
+            settings=getattr(wire, names.settings),
+            settings_pointer=f"{base}/{names.settings}",
+            count_pointer=f"{base}/{names.count}",
+        )
 
     @property
     def pointer(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from inferlab_adapters.adapter import Adapter, Context
 from inferlab_adapters.wire import respond
+from tests.support.schema import check_response
 
 Json = dict[str, Any]
 
@@ -44,6 +45,7 @@ def ask(
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     response: Json = json.loads(line)
+    check_response(response)
     return response
 
 
