@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from inferlab_adapters.catalogue import UNAVAILABLE, recorded
-from inferlab_adapters.errors import Faults
-from inferlab_adapters.options import OptionTable
-from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
-from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
-from inferlab_adapters.topology import (
+from inferlab_adapters.deployment import (
     ASKED,
     MAX_DEVICES,
     ROUTER,
@@ -28,12 +23,13 @@ from inferlab_adapters.topology import (
     RolePlan,
     RoleRequest,
     Scope,
-    check_names,
-    check_shape,
-    links,
-    roles,
-    routing,
 )
+from inferlab_adapters.errors import Faults
+from inferlab_adapters.options import OptionTable
+from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
+from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
+from inferlab_adapters.topology import check_names, check_shape, links, roles, routing
 
 if TYPE_CHECKING:
     from inferlab_adapters.allocation import Deployment, Rank, Replica

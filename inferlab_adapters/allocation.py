@@ -10,8 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from inferlab_adapters.addresses import canonical, host_problem, is_loopback
+from inferlab_adapters.deployment import (
+    ROUTER,
+    Plan,
+    PortPlan,
+    RolePlan,
+    span_names,
+)
 from inferlab_adapters.errors import Faults, pointer, shown
-from inferlab_adapters.topology import ROUTER, Plan, PortPlan, RolePlan, span_names
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import EndpointAssignment, ServeProcessAllocation

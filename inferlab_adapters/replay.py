@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from inferlab_adapters.deployment import (
+    PLANNED,
+    ROUTER,
+    Plan,
+    RoleRequest,
+)
 from inferlab_adapters.errors import Faults, pointer, shown
-from inferlab_adapters.topology import PLANNED, ROUTER, Plan, RoleRequest, links, roles, routing
+from inferlab_adapters.topology import links, roles, routing
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import RenderServeInput

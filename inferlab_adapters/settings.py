@@ -8,10 +8,11 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from inferlab_adapters import values
+from inferlab_adapters.arguments import ArgumentReader
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.environment import check_extra_env
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, pointer, shown
-from inferlab_adapters.options import OptionTable, Use
+from inferlab_adapters.options import OptionTable
 
 _SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -82,13 +83,18 @@ class Settings(NamedTuple):
         return dict(sorted({**self.options, **self.own}.items()))
 
     def argv(self, table: OptionTable, leave_out: frozenset[str] = frozenset()) -> list[str]:
-        """Options in name order, then the extra arguments."""
+        """Options in name order, then the extra arguments; without those called ``leave_out``."""
         argv: list[str] = []
         for name in sorted(self.options.keys() - leave_out):
             value = self.options[name]
             option = table.options.get(name) or _guessed(name, value)
             argv += values.tokens(option, value)
-        return argv + self.extra_args
+        if not leave_out:
+            return argv + self.extra_args
+        for use in table.scan(self.extra_args):
+            if use.reading is None or use.reading.option.name not in leave_out:
+                argv += [use.token, *use.values]
+        return argv
 
 
 class SettingsReader:
@@ -107,6 +113,7 @@ class SettingsReader:
         self._reserved = reserved
         self._faults = faults
         self._note = note
+        self._arguments = ArgumentReader(table, faults, note)
 
     def read(self, raw: Mapping[str, Any], where: str, absent: Mapping[str, str]) -> Settings:
         """Check ``raw``, whose JSON pointer is ``where``, and fill in our defaults.
@@ -129,19 +136,14 @@ class SettingsReader:
             else:
                 self._check_option(name, value, at)
                 options[name] = value
-        if isinstance(own["extra_args"], list):
-            self._check_arguments(own["extra_args"], pointer(where, "extra_args"), options)
+        if _is_strings(own["extra_args"]):
+            self._arguments.check(own["extra_args"], pointer(where, "extra_args"), options)
         return Settings(pointer=where, own=own, options=options)
 
     def check_added(self, asked: Settings, done: Settings) -> None:
         """Refuse extra arguments that set what the adapter has added to the settings."""
         added = done.options.keys() - asked.options.keys()
-        for use in self._table.scan(asked.extra_args):
-            if use.reading and use.reading.option.name in added:
-                name = use.reading.option.name
-                where = pointer(asked.at("extra_args"), use.start)
-                what = f"{shown(use.token)} sets {name}, which this request needs and adds"
-                self._faults.add(where, what, f"put {name} into the settings")
+        self._arguments.check_added(asked.extra_args, asked.at("extra_args"), added)
 
     def _check_own(self, setting: OwnSetting, value: Any, at: str) -> None:
         if setting.kind == "environment":
@@ -204,94 +206,6 @@ class SettingsReader:
             self._note(
                 f"{at}: not in the catalogue of version {self._table.version}; passed on unchecked"
             )
-
-    def _check_arguments(self, tokens: list[Any], where: str, options: dict[str, Any]) -> None:
-        if not _is_strings(tokens):
-            return
-        seen: dict[tuple[str, tuple[str, ...]], Use] = {}
-        for use in self._table.scan(tokens):
-            at = pointer(where, use.start)
-            if "\0" in use.token or any("\0" in value for value in use.values):
-                self._faults.add(at, "must not contain a NUL character")
-            elif not self._table.is_option_like(use.token):
-                self._faults.add(at, f"{shown(use.token)} belongs to no option", "remove it")
-            elif use.token == "--":
-                self._faults.add(at, '"--" ends the options', "remove it")
-            elif use.reading is None:
-                self._unknown_argument(use, at)
-            else:
-                self._check_use(use, at, options, seen)
-
-    def _unknown_argument(self, use: Use, at: str) -> None:
-        name = use.token.partition("=")[0]
-        gone = self._table.removed(name)
-        reason = self._table.owner_of_spelling(name)
-        if reason:
-            self._faults.add(at, f"{shown(name)} is refused: {reason}", "remove it")
-        elif not self._table.exact:
-            tail = f" (removed in {gone.since}: {gone.fix})" if gone else ""
-            self._note(f"{at}: {shown(name)} is not in a catalogue; passed on unchecked{tail}")
-        elif gone:
-            self._faults.add(at, f"{shown(name)} was removed in {gone.since}", gone.fix)
-        else:
-            hint = self._table.nearest_flag(name)
-            what = f"{shown(name)} is no option of version {self._table.version}"
-            self._faults.add(at, what, hint)
-
-    def _check_use(
-        self,
-        use: Use,
-        at: str,
-        options: dict[str, Any],
-        seen: dict[tuple[str, tuple[str, ...]], Use],
-    ) -> None:
-        assert use.reading is not None
-        option, path = use.reading.option, use.reading.path
-        owner = self._table.owner(option)
-        if owner:
-            what = f"{shown(use.token)} sets {option.name}, which is decided by {owner}"
-            self._faults.add(at, what, "remove it")
-            return
-        if option.name in options:
-            what = f"{shown(use.token)} sets {option.name} a second time"
-            had, now = shown(options[option.name]), shown(_value_of(use))
-            self._faults.add(at, f"{what}: {had} in the settings, {now} here", "keep one")
-        # The parser keeps the last of two, and of a JSON text beside dotted children only those.
-        rivals = [(option.dest, path), (option.dest, ())]
-        if not path:
-            rivals += [key for key in seen if key[0] == option.dest]
-        earlier = next((seen[key] for key in rivals if key in seen), None)
-        if earlier and not option.repeats:
-            what = f"{shown(use.token)} sets {option.name} a second time"
-            had, now = shown(_value_of(earlier)), shown(_value_of(use))
-            self._faults.add(at, f"{what}: {had} before, {now} here", "keep one")
-        seen[option.dest, path] = use
-        self._check_values(use, at)
-
-    def _check_values(self, use: Use, at: str) -> None:
-        assert use.reading is not None
-        option, inline = use.reading.option, use.reading.value
-        given = [*([inline] if inline is not None else []), *use.values]
-        takes_none = option.kind in ("switch", "negatable")
-        if takes_none and given:
-            self._faults.add(at, f"{shown(use.token)} takes no value", "remove the value")
-        elif not takes_none and not given and not option.optional_value:
-            self._faults.add(at, f"{shown(use.token)} needs a value")
-        elif not use.reading.path and not takes_none:
-            for text in given:
-                wrong = values.text_problem(option, text)
-                wrong = wrong or self._table.below_minimum(option, text)
-                if wrong:
-                    self._faults.add(at, f"{shown(use.token)} {wrong}")
-
-
-def _value_of(use: Use) -> Any:
-    assert use.reading is not None
-    if use.reading.value is not None:
-        return use.reading.value
-    if not use.values:
-        return not use.reading.negated
-    return use.values[0] if len(use.values) == 1 else list(use.values)
 
 
 def _guessed(name: str, value: Any) -> Option:

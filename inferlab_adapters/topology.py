@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-from inferlab_adapters.catalogue import Option
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
-from inferlab_adapters.options import OptionTable
-from inferlab_adapters.parallelism import DeclaredLayout, Layout
 from inferlab_adapters.protocol.answers import (
     BootstrapLink,
     DirectRouting,
@@ -21,186 +17,27 @@ from inferlab_adapters.protocol.answers import (
     ServeRoleResult,
     SideChannelLink,
 )
-from inferlab_adapters.settings import Settings
-from inferlab_adapters.values import SettingMap
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import (
         KvTransferMechanism,
-        ServeModelInput,
-        ServeRoleInput,
-        ServeRoleKind,
-        ServeTopology,
     )
-    from inferlab_adapters.protocol import ServeRoleResult as WireRoleResult
     from inferlab_adapters.protocol.answers import (
-        BuiltinRouterKind,
-        ReadinessProbe,
         RoutingResult,
         ServeRoleLink,
     )
 
-ROUTER = "router"
-"""The role id of every router, planned by us or owned by the control plane."""
-
-BUILTIN = "builtin"
-POLICY = "round_robin"
-
-MAX_REPLICAS = 65_536
-MAX_DEVICES = 65_536
-"""More replicas in a request, or devices in a replica, than any real deployment has."""
-
-
-class Mechanism(NamedTuple):
-    """How a framework uses one KV transfer mechanism.
-
-    ``builtin`` is the control plane's router for it. ``port`` is the planned port on which
-    the peers meet, ``link`` who opens it: ``bootstrap`` the router towards prefill,
-    ``side_channel`` decode towards prefill, ``None`` nobody (in-band).
-    """
-
-    builtin: BuiltinRouterKind
-    link: Literal["bootstrap", "side_channel"] | None
-    port: str | None
-
-
-class NativeRouter(NamedTuple):
-    """A router that the framework brings: its readiness, ports and settings as planned."""
-
-    readiness: ReadinessProbe
-    settings: SettingMap
-    ports: tuple[str, ...] = ()
-
-
-class PortPlan(NamedTuple):
-    """Named ports of a replica: for every rank, for rank 0 of several, and runs of them.
-
-    ``spans`` maps the first name of a run to how many consecutive ports the engine takes
-    from there; the names of a run are ``name``, ``name_1``, ``name_2``, …
-    """
-
-    ports: tuple[str, ...] = ()
-    primary_ports: tuple[str, ...] = ()
-    spans: Mapping[str, int] = MappingProxyType({})
-
-
-def span_names(name: str, count: int) -> tuple[str, ...]:
-    """The port names that reserve ``count`` consecutive ports."""
-    return (name, *(f"{name}_{index}" for index in range(1, count)))
-
-
-class RoleFields(NamedTuple):
-    """What the wire calls a role's replica count, parallelism and settings."""
-
-    count: str
-    parallelism: str
-    settings: str
-
-
-ASKED = RoleFields("replica_count", "parallelism", "settings")
-PLANNED = RoleFields("declared_replica_count", "effective_parallelism", "effective_settings")
-
-
-class RoleRequest(NamedTuple):
-    """One serving role as it came in, from a plan request or from a plan given to render."""
-
-    position: int
-    id: str
-    kind: ServeRoleKind
-    replica_count: int
-    declared: DeclaredLayout
-    settings: SettingMap
-    settings_pointer: str
-    count_pointer: str
-
-    @classmethod
-    def read(
-        cls, position: int, wire: ServeRoleInput | WireRoleResult, names: RoleFields
-    ) -> RoleRequest:
-        """Read the role at ``position``, whose fields are called ``names``."""
-        base = f"/input/roles/{position}"
-        parallelism = getattr(wire, names.parallelism)
-        return cls(
-            position=position,
-            id=wire.id,
-            kind=wire.kind,
-            replica_count=getattr(wire, names.count),
-            declared=DeclaredLayout.from_wire(parallelism, f"{base}/{names.parallelism}"),
-            settings=getattr(wire, names.settings),
-            settings_pointer=f"{base}/{names.settings}",
-            count_pointer=f"{base}/{names.count}",
-        )
-
-    @property
-    def pointer(self) -> str:
-        return f"/input/roles/{self.position}"
-
-    def replica_ids(self) -> list[str]:
-        """Process-visible names: ``server`` or the role id, numbered where there are several."""
-        name = "server" if self.kind == "serve" else self.id
-        count = self.replica_count
-        return [name] if count == 1 else [f"{name}-{index:03d}" for index in range(count)]
-
-
-class Scope(NamedTuple):
-    """What a deployment is, apart from its roles: the same in plan and in render."""
-
-    model: ServeModelInput
-    topology: ServeTopology
-    routing_backend: str | None
-    mechanism: KvTransferMechanism | None
-    profiling: bool
-    roles: tuple[RoleRequest, ...]
-
-    @property
-    def native_router(self) -> str | None:
-        """The framework's own router, where one was asked for."""
-        backend = self.routing_backend
-        return None if backend in (None, BUILTIN) else backend
-
-
-class RolePlan(NamedTuple):
-    """One serving role, resolved."""
-
-    request: RoleRequest
-    layout: Layout
-    settings: Settings
-    ports: PortPlan
-
-    @property
-    def id(self) -> str:
-        return self.request.id
-
-    @property
-    def kind(self) -> ServeRoleKind:
-        return self.request.kind
-
-    def to_wire(self) -> ServeRoleResult:
-        return ServeRoleResult(
-            id=self.id,
-            kind=self.kind,
-            declared_replica_count=self.request.replica_count,
-            effective_replica_count=self.request.replica_count,
-            effective_settings=self.settings.to_wire(),
-            effective_parallelism=self.layout.to_wire(),
-        )
-
-
-class Plan(NamedTuple):
-    """A deployment, resolved: what plan answers from and what render starts from."""
-
-    scope: Scope
-    roles: tuple[RolePlan, ...]
-    table: OptionTable
-    mechanism: Mechanism | None
-    router: NativeRouter | None
-
-    def role(self, kind: ServeRoleKind) -> RolePlan:
-        return next(role for role in self.roles if role.kind == kind)
-
-    def option(self, name: str) -> Option:
-        """The catalogue entry of an option that the adapter itself writes."""
-        return self.table[name]
+from inferlab_adapters.deployment import (
+    BUILTIN,
+    MAX_REPLICAS,
+    POLICY,
+    ROUTER,
+    Mechanism,
+    NativeRouter,
+    Plan,
+    RoleRequest,
+    Scope,
+)
 
 
 def check_names(scope: Scope, nothing: str, faults: Faults) -> None:

@@ -17,8 +17,8 @@ stamp=$(cat pyproject.toml integrations/*/pyproject.toml <(echo "$extra") | sha2
 "${PYTHON:-python3}" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 "${PYTHON:-python3}" -m venv --clear "$venv"
 projects=(-e ".${extra:+[$extra]}")
-for project in integrations/*/; do
-  projects+=(-e "$project")
+for project in integrations/*/pyproject.toml; do
+  projects+=(-e "$(dirname "$project")")
 done
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "${projects[@]}"
 echo "$stamp" >"$venv/.stamp"

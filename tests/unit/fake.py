@@ -8,11 +8,7 @@ from typing import Any, ClassVar
 from inferlab_adapters.adapter import Adapter, Command
 from inferlab_adapters.allocation import Deployment, Rank, Replica
 from inferlab_adapters.catalogue import Catalogue, Grammar, Option, Selection
-from inferlab_adapters.errors import AdapterError, Faults
-from inferlab_adapters.options import OptionTable, Removed
-from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting, Reserved, Settings
-from inferlab_adapters.topology import (
+from inferlab_adapters.deployment import (
     Mechanism,
     NativeRouter,
     Plan,
@@ -21,6 +17,10 @@ from inferlab_adapters.topology import (
     Scope,
     span_names,
 )
+from inferlab_adapters.errors import AdapterError, Faults
+from inferlab_adapters.options import OptionTable, Removed
+from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting, Reserved, Settings
 
 
 def option(*names: str, kind: Any = "value", **fields: Any) -> Option:

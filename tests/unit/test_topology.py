@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferlab_adapters.topology import span_names
+from inferlab_adapters.deployment import span_names
 from tests.support.control_plane import Json, ask, check_plan, output, plan_request, refused, role
 from tests.unit.fake import FAKE
 

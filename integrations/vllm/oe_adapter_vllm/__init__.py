@@ -7,12 +7,17 @@ from typing import ClassVar
 
 from inferlab_adapters.adapter import Adapter, Command
 from inferlab_adapters.allocation import Deployment, Rank, Replica
+from inferlab_adapters.deployment import (
+    Plan,
+    PortPlan,
+    RoleRequest,
+    Scope,
+)
 from inferlab_adapters.errors import Faults
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
 from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
-from inferlab_adapters.topology import Plan, PortPlan, RoleRequest, Scope
 from oe_adapter_vllm import kv_transfer, options, parallelism, plan, render, router, settings
 
 __version__ = "0.1.0"

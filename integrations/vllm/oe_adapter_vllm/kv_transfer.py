@@ -10,11 +10,18 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from inferlab_adapters.allocation import Rank, Replica
+from inferlab_adapters.deployment import (
+    Mechanism,
+    Plan,
+    PortPlan,
+    RolePlan,
+    Scope,
+    span_names,
+)
 from inferlab_adapters.errors import Faults, one_of, pointer
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol import KvTransferMechanism, ServeRoleKind
 from inferlab_adapters.settings import Settings
-from inferlab_adapters.topology import Mechanism, Plan, PortPlan, RolePlan, Scope, span_names
 
 BOOTSTRAP: Final = "bootstrap"
 SIDE_CHANNEL: Final = "side_channel"

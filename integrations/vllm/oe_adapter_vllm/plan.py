@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from inferlab_adapters.deployment import (
+    Plan,
+    PortPlan,
+    RoleRequest,
+    Scope,
+)
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
-from inferlab_adapters.topology import Plan, PortPlan, RoleRequest, Scope
 from oe_adapter_vllm import kv_transfer
 
 MASTER = "master"

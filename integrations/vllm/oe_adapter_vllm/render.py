@@ -13,10 +13,10 @@ from __future__ import annotations
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import is_ip, is_ipv6
 from inferlab_adapters.allocation import Deployment, Rank, Replica
+from inferlab_adapters.deployment import Plan, RolePlan
 from inferlab_adapters.environment import cache_environment
 from inferlab_adapters.errors import Faults, pointer
 from inferlab_adapters.parallelism import Layout
-from inferlab_adapters.topology import Plan, RolePlan
 from inferlab_adapters.values import compact_json, tokens
 from oe_adapter_vllm import kv_transfer
 from oe_adapter_vllm.parallelism import CONTEXT_OPTION

@@ -9,7 +9,7 @@ from __future__ import annotations
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import http_url
 from inferlab_adapters.allocation import Deployment, Rank
-from inferlab_adapters.topology import POLICY, NativeRouter
+from inferlab_adapters.deployment import POLICY, NativeRouter
 from oe_adapter_vllm.kv_transfer import BOOTSTRAP
 
 NAME = "vllm-router"

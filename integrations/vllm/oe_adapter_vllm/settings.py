@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from inferlab_adapters.deployment import RoleRequest, Scope
 from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting
-from inferlab_adapters.topology import RoleRequest, Scope
 
 DEV_ENDPOINTS = OwnSetting(
     name="dev_endpoints",
