@@ -25,6 +25,7 @@ from inferlab_adapters.deployment import (
     Scope,
 )
 from inferlab_adapters.errors import Faults
+from inferlab_adapters.launch_files import LaunchFile
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
 from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
@@ -49,6 +50,7 @@ class Command(NamedTuple):
 
     argv: Sequence[str]
     env: Mapping[str, str]
+    files: Sequence[LaunchFile] = ()
 
 
 class Context(NamedTuple):
@@ -111,6 +113,10 @@ class Adapter(ABC):
     def prefix_cache_reset(self, planned: Plan) -> HttpActionSpec | None:
         """The reset action, where the public endpoint will really answer it."""
 
+    def render_inputs(self, planned: Plan) -> list[str]:
+        """Workspace files that rendering must be given, as paths from the workspace root."""
+        return []
+
     @abstractmethod
     def check_deployment(self, deployment: Deployment, faults: Faults) -> None:
         """Refuse allocations that this framework cannot start on."""
@@ -146,7 +152,7 @@ class Adapter(ABC):
             "links": links(plan),
             "routing": routing(plan),
             "endpoint": endpoint,
-            "render_inputs": [],
+            "render_inputs": [{"source_path": path} for path in self.render_inputs(plan)],
         }
 
     def render(self, wire: RenderServeInput, context: Context) -> RenderServeResult:
@@ -159,7 +165,8 @@ class Adapter(ABC):
 
         plan = self._resolve(_scope(wire, replay.planned_roles(wire)), context)
         replay.check_unchanged(plan, wire)
-        deployment = allocation.check(plan, wire.allocations)
+        inputs = replay.supplied_inputs(self.render_inputs(plan), wire)
+        deployment = allocation.check(plan, wire.allocations, inputs)
         faults = Faults("invalid_request")
         self.check_deployment(deployment, faults)
         faults.check()
@@ -290,7 +297,7 @@ class Adapter(ABC):
             "replica": wire.replica,
             "rank": wire.rank,
             "rank_count": wire.rank_count,
-            "launch_files": [],
+            "launch_files": [file.to_wire() for file in command.files],
             "command": {"argv": list(command.argv), "env": dict(sorted(command.env.items()))},
         }
 

@@ -6,7 +6,7 @@ written; after it, replicas have all their ranks, ports and addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from inferlab_adapters.addresses import canonical, host_problem, is_loopback
@@ -72,11 +72,15 @@ class Replica(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """Every replica of a plan on its machines, by role and replica index."""
+    """Every replica of a plan on its machines, by role and replica index.
+
+    ``inputs`` holds the texts of the planned render inputs by their path.
+    """
 
     plan: Plan
     replicas: dict[tuple[str, int], Replica]
     ranks: tuple[Rank, ...]
+    inputs: Mapping[str, str]
 
     def of_role(self, role_id: str) -> list[Replica]:
         """The replicas of a role in replica order."""
@@ -88,7 +92,9 @@ class Deployment(NamedTuple):
         return self.replicas[rank.allocation.role, rank.allocation.replica]
 
 
-def check(plan: Plan, allocations: Sequence[ServeProcessAllocation]) -> Deployment:
+def check(
+    plan: Plan, allocations: Sequence[ServeProcessAllocation], inputs: Mapping[str, str]
+) -> Deployment:
     """Check allocations against the plan; raise ``invalid_request`` with everything wrong."""
     faults = Faults("invalid_request")
     ranks = tuple(Rank(position=index, allocation=wire) for index, wire in enumerate(allocations))
@@ -101,7 +107,7 @@ def check(plan: Plan, allocations: Sequence[ServeProcessAllocation]) -> Deployme
             _check_server(replica.role, replica, faults)
     _check_addresses(plan, ranks, faults)
     faults.check()
-    return Deployment(plan=plan, replicas=replicas, ranks=ranks)
+    return Deployment(plan=plan, replicas=replicas, ranks=ranks, inputs=inputs)
 
 
 def _group(plan: Plan, ranks: Sequence[Rank], faults: Faults) -> dict[tuple[str, int], Replica]:

@@ -64,19 +64,26 @@ class Grammar(NamedTuple):
     ``prefix_matching``: an unambiguous beginning of a long option stands for it.
     ``underscore_folding``: ``_`` and ``-`` are the same in long options.
     ``dotted_json``: ``--json-option.child value`` sets one member of a JSON option.
+    ``parser``: argparse stops the values of an option at what looks like another one and knows
+    unambiguous beginnings of single-dash options; click does neither.
     """
 
     prefix_matching: bool
     underscore_folding: bool
     dotted_json: bool
+    parser: Literal["argparse", "click"] = "argparse"
 
 
 class Catalogue(NamedTuple):
-    """The options of one recorded framework version, by their setting name."""
+    """The options of one recorded framework version, by their setting name.
+
+    ``features`` names what the version can do that no option shows.
+    """
 
     version: str
     grammar: Grammar
     options: dict[str, Option]
+    features: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
         """Whether this version has the option called ``name``."""
@@ -94,7 +101,9 @@ def load(path: Path) -> Catalogue:
             prefix_matching=data["prefix_matching"],
             underscore_folding=data["underscore_folding"],
             dotted_json=data["dotted_json"],
+            parser=data.get("parser", "argparse"),
         ),
+        features=frozenset(data.get("features", ())),
         options={option.name: option for option in options},
     )
 

@@ -72,6 +72,7 @@ class OptionTable:
     ) -> None:
         self.options = selection.catalogue.options
         self.version = selection.catalogue.version
+        self.features = selection.catalogue.features
         self.exact = selection.exact
         self._grammar: Grammar = selection.catalogue.grammar
         self._owned = owned
@@ -147,8 +148,9 @@ class OptionTable:
             end = index + 1
             if self.is_option_like(token):
                 limit = _takes(reading)
+                greedy = reading is not None and self._grammar.parser == "click"
                 while end < len(tokens) and end - index <= limit:
-                    if self.is_option_like(tokens[end]):
+                    if self.is_option_like(tokens[end]) and not greedy:
                         break
                     end += 1
             yield Use(index, token, reading, tuple(tokens[index + 1 : end]))
@@ -189,7 +191,7 @@ class OptionTable:
         glued = self._spellings.get(token[:2])
         if glued and len(token) > 2:
             return Reading(glued[0], glued[1], (), token[2:])
-        return self._abbreviated(head, value)
+        return self._abbreviated(head, value) if self._grammar.parser == "argparse" else None
 
     def _abbreviated(self, head: str, value: str | None) -> Reading | None:
         start = self._fold(head)

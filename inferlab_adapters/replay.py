@@ -5,6 +5,7 @@ The serving roles are read back as a request, planned again, and compared.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from inferlab_adapters.deployment import (
@@ -44,10 +45,30 @@ def check_unchanged(plan: Plan, wire: RenderServeInput) -> None:
             where, now, was = _first_difference(sent, value, f"/input/{name}")
             what = f"differs from the plan: {now}, planned was {was}"
             faults.add(where, what, "send back what plan_serve returned")
-    for index, supplied in enumerate(wire.render_inputs):
-        where = f"/input/render_inputs/{index}"
-        faults.add(where, f"{shown(supplied.source_path)} is no planned render input")
     faults.check()
+
+
+def supplied_inputs(planned: list[str], wire: RenderServeInput) -> dict[str, str]:
+    """The texts of the planned render inputs: each given once, with a true digest."""
+    faults = Faults("invalid_request")
+    texts: dict[str, str] = {}
+    for position, supplied in enumerate(wire.render_inputs):
+        where = f"/input/render_inputs/{position}"
+        if supplied.source_path not in planned or supplied.source_path in texts:
+            what = f"{shown(supplied.source_path)} is no planned render input"
+            if supplied.source_path in texts:
+                what = f"{shown(supplied.source_path)} is supplied twice"
+            faults.add(pointer(where, "source_path"), what, "send what the plan asks for")
+        texts[supplied.source_path] = supplied.text
+        digest = hashlib.sha256(supplied.text.encode("utf-8")).hexdigest()
+        if supplied.sha256 != digest:
+            what = f"does not match the text, whose digest is {digest}"
+            faults.add(pointer(where, "sha256"), what, "send text and digest of one read")
+    for path in planned:
+        if path not in texts:
+            faults.add("/input/render_inputs", f"{shown(path)} is missing: the plan asks for it")
+    faults.check()
+    return texts
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from oe_adapter_vllm import ADAPTER
 
-from inferlab_adapters.catalogue import Option, load, recorded, release, select
+from inferlab_adapters.catalogue import Grammar, Option, load, recorded, release, select
 from tests.unit.fake import option
 
 
@@ -31,7 +31,9 @@ def test_a_catalogue_is_read_by_setting_name(tmp_path: Path) -> None:
     entry = {"names": ["--max-len", "-ml"], "dest": "model_len", "kind": "value", "choices": ["1"]}
     catalogue = load(record(tmp_path, "1.0.0", entry))
     assert catalogue.version == "1.0.0"
-    assert catalogue.grammar == (True, False, True)
+    assert catalogue.grammar == Grammar(
+        prefix_matching=True, underscore_folding=False, dotted_json=True
+    )
     expected = Option(names=("--max-len", "-ml"), dest="model_len", kind="value", choices=("1",))
     assert catalogue.options == {"max_len": expected}
     assert catalogue.has("max_len")
