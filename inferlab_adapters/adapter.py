@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from inferlab_adapters.catalogue import UNAVAILABLE, recorded
 from inferlab_adapters.deployment import (
@@ -63,23 +63,23 @@ class Context(NamedTuple):
 class Adapter(ABC):
     """One framework's adapter. Subclasses fill in the class attributes and the hooks."""
 
-    name: ClassVar[str]
+    name: str
     """Distribution, console script and adapter id: ``oe-adapter-vllm``."""
-    version: ClassVar[str]
-    framework: ClassVar[str]
+    version: str
+    framework: str
     """The framework's id on the wire, which a control plane compares: ``vllm``."""
-    distribution: ClassVar[str]
+    distribution: str
     """The installed distribution whose version is the framework's."""
-    catalogues: ClassVar[Path]
+    catalogues: Path
     """The folder of recorded option lists, one file a framework version."""
-    readiness_path: ClassVar[str] = "/v1/models"
-    capture_paths: ClassVar[tuple[str, str]] = ("/start_profile", "/stop_profile")
-    nothing: ClassVar[str] = ""
+    readiness_path: str = "/v1/models"
+    capture_paths: tuple[str, str] = ("/start_profile", "/stop_profile")
+    nothing: str = ""
     """A word that the framework's parser reads as no value at all, so that no name may be it."""
-    mechanisms: ClassVar[Mapping[KvTransferMechanism, Mechanism]]
-    routers: ClassVar[Mapping[str, NativeRouter]]
-    own_settings: ClassVar[Sequence[OwnSetting]]
-    reserved_env: ClassVar[Reserved]
+    mechanisms: Mapping[KvTransferMechanism, Mechanism]
+    routers: Mapping[str, NativeRouter]
+    own_settings: Sequence[OwnSetting]
+    reserved_env: Reserved
 
     # -- what a framework says ------------------------------------------------------------
 

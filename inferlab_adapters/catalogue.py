@@ -48,6 +48,12 @@ class Option(NamedTuple):
         return self.names[0].lstrip("-").replace("-", "_")
 
     @property
+    def all_names(self) -> tuple[str, ...]:
+        """Every long spelling that sets the option, as a setting name; ``name`` is the first."""
+        long = (spelling for spelling in self.names if spelling.startswith("--"))
+        return tuple(spelling.lstrip("-").replace("-", "_") for spelling in long)
+
+    @property
     def off(self) -> str:
         """The negative spelling to write: ``--no-…`` where there is one, as ever."""
         return next((name for name in self.negative if name.startswith("--no-")), self.negative[0])
@@ -133,19 +139,19 @@ def recorded(folder: Path) -> list[str]:
 def select(folder: Path, framework_version: str) -> Selection:
     """Choose the catalogue in ``folder`` for an observed framework version.
 
-    Same major.minor first; else the newest one that is not newer; else the oldest. When the
-    version is unavailable, or cannot be read as a version, the newest applies.
+    Among those of the same major and minor version if there are any, else among all: the newest
+    one that is not newer, else the oldest. When the version is unavailable, or cannot be read as
+    a version, the newest applies.
     """
     versions = recorded(folder)
     wanted = release(framework_version)
     same_minor = [version for version in versions if release(version)[:2] == wanted[:2]]
-    older = [version for version in versions if release(version) <= wanted]
     if not wanted:
         chosen = versions[-1]
-    elif same_minor:
-        chosen = same_minor[-1]
     else:
-        chosen = older[-1] if older else versions[0]
+        candidates = same_minor or versions
+        older = [version for version in candidates if release(version) <= wanted]
+        chosen = older[-1] if older else candidates[0]
     return Selection(load(folder / f"{chosen}.json"), exact=chosen in same_minor)
 
 

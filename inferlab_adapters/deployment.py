@@ -185,3 +185,7 @@ class Plan(NamedTuple):
     def option(self, name: str) -> Option:
         """The catalogue entry of an option that the adapter itself writes."""
         return self.table[name]
+
+    def argument(self, name: str, value: str | int) -> list[str]:
+        """An option that the adapter itself writes, with its value, as tokens."""
+        return [self.table[name].names[0], str(value)]

@@ -79,6 +79,9 @@ class OptionTable:
         self._removed = removed
         self._minimums = minimums
         self._spellings: dict[str, tuple[Option, bool]] = {}
+        self._aliases = {
+            name: option for option in self.options.values() for name in option.all_names
+        }
         for option in self.options.values():
             for spelling in option.names:
                 self._spellings[self._fold(spelling)] = (option, False)
@@ -89,15 +92,16 @@ class OptionTable:
                 self._spellings[spelling] = (self.options[name], False)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.options
+        return name in self.options or name in self._aliases
 
     def __getitem__(self, name: str) -> Option:
-        """The option called ``name`` (its setting name); KeyError where there is none."""
-        return self.options[name]
+        """The option called ``name``, also by a second name; KeyError where there is none."""
+        return self.options.get(name) or self._aliases[name]
 
     def owner(self, option: Option) -> str | None:
         """The request field that decides this option, or ``None`` if settings may."""
-        return self._owned.get(option.name)
+        names = (option.name, *option.all_names)
+        return next((self._owned[name] for name in names if name in self._owned), None)
 
     def owner_of_spelling(self, token: str) -> str | None:
         """Why a spelling that the parser does not list is refused all the same."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from typing import Any
 
 import pytest
 
 from tests.support.control_plane import Json
-from tests.support.engines import ROOT, engine_python
+from tests.support.engines import parsed
 from tests.support.golden import rendered_processes
 
 pytestmark = pytest.mark.engine
@@ -43,18 +41,9 @@ FORMS: dict[str, tuple[list[str], str | None, Any]] = {
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Json]:
-    """One engine process answers everything: importing vLLM takes longest."""
-    python = engine_python("vllm")
     asked = {name: process["command"]["argv"] for name, process in GOLDEN.items()}
-    asked |= {name: ["vllm", "serve", "m", *tokens] for name, (tokens, _, _) in FORMS.items()}
-    done = subprocess.run(
-        [python, ROOT / "tests" / "engine" / "vllm_command_line.py"],
-        input=json.dumps(list(asked.values())),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return dict(zip(asked, json.loads(done.stdout), strict=True))
+    forms = {name: ["vllm", "serve", "m", *tokens] for name, (tokens, _, _) in FORMS.items()}
+    return parsed("vllm", asked | forms)
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -27,7 +27,12 @@ from tests.support.control_plane import (
 )
 from tests.support.schema import check_request
 
-VERSION = "0.32.0"
+
+def newest(adapter: Adapter) -> str:
+    """The newest framework version with a catalogue."""
+    return adapter.recorded_versions()[-1]
+
+
 every_adapter = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS.keys())
 thorough = settings(
     max_examples=150,
@@ -38,7 +43,7 @@ thorough = settings(
 
 def planned(adapter: Adapter, request: Json) -> Json:
     """The plan of a request; a refusal must be about the request, and is then left alone."""
-    response = ask(adapter, request, VERSION)
+    response = ask(adapter, request, newest(adapter))
     if response["status"] == "error":
         code, message = refused(response)
         assert code == "invalid_settings", message
@@ -49,7 +54,7 @@ def planned(adapter: Adapter, request: Json) -> Json:
 
 def rendered(adapter: Adapter, request: Json, plan: Json, allocations: list[Json]) -> Json:
     """The render of a plan; only allocations can still be wrong."""
-    response = ask(adapter, render_request(request, plan, allocations), VERSION)
+    response = ask(adapter, render_request(request, plan, allocations), newest(adapter))
     if response["status"] == "error":
         code, message = refused(response)
         assert code == "invalid_request", message
@@ -69,7 +74,7 @@ def spread_fits(plan: Json, ranks: Any) -> bool:
 @thorough
 @given(data=st.data())
 def test_plan_then_render_works_and_keeps_identities(adapter: Adapter, data: st.DataObject) -> None:
-    request = data.draw(requests(adapter, VERSION))
+    request = data.draw(requests(adapter, newest(adapter)))
     check_request(request)
     plan = planned(adapter, request)
     check_plan(request, plan, adapter.framework)
@@ -83,7 +88,7 @@ def test_plan_then_render_works_and_keeps_identities(adapter: Adapter, data: st.
 
 def check_commands(adapter: Adapter, plan: Json, answer: Json) -> None:
     """Every option is in the catalogue, none stands twice, JSON tokens hold what was set."""
-    table = adapter.option_table(VERSION)
+    table = adapter.option_table(newest(adapter))
     roles = {role["id"]: role for role in plan["roles"]}
     for process in answer["processes"]:
         wanted = roles[process["role"]]
@@ -108,14 +113,14 @@ def check_commands(adapter: Adapter, plan: Json, answer: Json) -> None:
 @thorough
 @given(data=st.data())
 def test_the_effective_plan_plans_to_itself(adapter: Adapter, data: st.DataObject) -> None:
-    request = data.draw(requests(adapter, VERSION))
+    request = data.draw(requests(adapter, newest(adapter)))
     plan = planned(adapter, request)
     again = json.loads(json.dumps(request))
     effective = {role["id"]: role for role in plan["roles"]}
     for role in again["input"]["roles"]:
         role["parallelism"] = effective[role["id"]]["effective_parallelism"]
         role["settings"] = effective[role["id"]]["effective_settings"]
-    assert output(ask(adapter, again, VERSION)) == plan
+    assert output(ask(adapter, again, newest(adapter))) == plan
 
 
 @every_adapter
@@ -123,7 +128,7 @@ def test_the_effective_plan_plans_to_itself(adapter: Adapter, data: st.DataObjec
 @given(data=st.data())
 def test_every_declared_size_counts(adapter: Adapter, data: st.DataObject) -> None:
     """A size above 1 changes the command, or says only what the other sizes imply."""
-    request = data.draw(requests(adapter, VERSION))
+    request = data.draw(requests(adapter, newest(adapter)))
     plan = planned(adapter, request)
     effective = {role["id"]: role["effective_parallelism"] for role in plan["roles"]}
     commands = rendered(adapter, request, plan, allocate(plan))
@@ -135,7 +140,7 @@ def test_every_declared_size_counts(adapter: Adapter, data: st.DataObject) -> No
                     continue
                 less = json.loads(json.dumps(request))
                 del less["input"]["roles"][index]["parallelism"][group][name]
-                response = ask(adapter, less, VERSION)
+                response = ask(adapter, less, newest(adapter))
                 if response["status"] == "error":
                     continue
                 without = output(response)
@@ -152,7 +157,7 @@ def test_every_declared_size_counts(adapter: Adapter, data: st.DataObject) -> No
 def test_order_of_the_input_changes_no_command(
     adapter: Adapter, data: st.DataObject, seed: int
 ) -> None:
-    request = data.draw(requests(adapter, VERSION))
+    request = data.draw(requests(adapter, newest(adapter)))
     plan = planned(adapter, request)
     allocations = allocate(plan, data.draw(placements(request)))
     assume(all(len(a["devices"]) or "model_locator" not in a for a in allocations))
@@ -161,7 +166,7 @@ def test_order_of_the_input_changes_no_command(
     shuffled = list(allocations)
     shuffle.shuffle(shuffled)
     question = reordered(render_request(request, plan, shuffled), shuffle)
-    other = output(ask(adapter, question, VERSION))
+    other = output(ask(adapter, question, newest(adapter)))
     assert [process["process"] for process in other["processes"]] == [
         allocation["process"] for allocation in shuffled
     ]
@@ -191,7 +196,7 @@ JSON = st.recursive(
 @thorough
 @given(raw=st.binary(max_size=64) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_input_is_an_accident(adapter: Adapter, raw: bytes) -> None:
-    check_answer(respond(raw, adapter, Context(framework_version=VERSION)))
+    check_answer(respond(raw, adapter, Context(framework_version=newest(adapter))))
 
 
 @every_adapter
@@ -199,9 +204,9 @@ def test_no_input_is_an_accident(adapter: Adapter, raw: bytes) -> None:
 @given(data=st.data())
 def test_no_mutated_request_is_an_accident(adapter: Adapter, data: st.DataObject) -> None:
     """One place of a sound request is replaced, removed or renamed."""
-    request = data.draw(requests(adapter, VERSION))
+    request = data.draw(requests(adapter, newest(adapter)))
     if data.draw(st.booleans()):
-        response = ask(adapter, request, VERSION)
+        response = ask(adapter, request, newest(adapter))
         assume(response["status"] == "ok")
         request = render_request(request, output(response), allocate(output(response)))
     node: Any = request
@@ -217,7 +222,7 @@ def test_no_mutated_request_is_an_accident(adapter: Adapter, data: st.DataObject
     else:
         del node[key]
     raw = json.dumps(request).encode()
-    check_answer(respond(raw, adapter, Context(framework_version=VERSION)))
+    check_answer(respond(raw, adapter, Context(framework_version=newest(adapter))))
 
 
 def check_answer(line: bytes) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.support.control_plane import Json
 
 ROOT = Path(__file__).parents[2]
 ENGINES = ROOT / ".engines"
@@ -22,6 +27,22 @@ def engine_python(name: str) -> Path:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def parsed(engine: str, argvs: Mapping[str, list[str]]) -> dict[str, Json]:
+    """What an engine's own parsers answer to command lines, by the same names.
+
+    One process of the engine answers all: importing it takes longest.
+    """
+    python = engine_python(engine)
+    done = subprocess.run(
+        [python, ROOT / "tests" / "engine" / "command_line.py", TINY_MODEL],
+        input=json.dumps(list(argvs.values())),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return dict(zip(argvs, json.loads(done.stdout), strict=True))
 
 
 def own_namespaces() -> list[str]:

@@ -7,6 +7,7 @@ owns the folders ``<name>-plan`` and ``<name>-render`` (or just ``<name>`` for a
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,20 +23,68 @@ from tests.support.control_plane import (
     check_plan,
     check_render,
     output,
+    plan_request,
     refused,
     render_request,
+    role,
 )
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
+INV, REQ = "invalid_settings", "invalid_request"
+SSH = {"kind": "ssh", "target": "gpu-2.cluster"}
+
+
+def pair(
+    prefill: Json | None = None, decode: Json | None = None, kv: str = "nixl", **fields: Any
+) -> Json:
+    """A prefill/decode plan request."""
+    return plan_request(
+        prefill or role("prefill"), decode or role("decode"), kv_transfer=kv, **fields
+    )
+
+
+def single(**settings: Any) -> Json:
+    """A plan request for one server with these settings."""
+    return plan_request(role(settings=settings))
+
+
+def put(path: str, value: Any) -> Callable[[Json], None]:
+    """Put ``value`` at a path of the render input; ``None`` removes what is there."""
+
+    def spoil(render: Json) -> None:
+        *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
+        node: Any = render
+        for part in parents:
+            node = node[part]
+        if value is None:
+            del node[last]
+        else:
+            node[last] = value
+
+    return spoil
+
+
+def hosts(value: str) -> Callable[[Json], None]:
+    """Give the first allocation another host, in its endpoint and all its ports."""
+
+    def spoil(render: Json) -> None:
+        allocation = render["allocations"][0]
+        for address in (allocation["endpoint"], *allocation["ports"].values()):
+            address["host"] = value
+
+    return spoil
+
+
 @dataclass(kw_only=True)
 class Case:
-    """A deployment that plans and renders."""
+    """A deployment that plans and renders, given the texts of ``files`` by their path."""
 
     name: str
     request: Json
     placement: Placement = field(default_factory=Placement)
+    files: Mapping[str, str] = field(default_factory=dict)
     version: str = "0.32.0"
 
 
@@ -51,6 +100,7 @@ class Refusal:
     request: Json
     code: str
     placement: Placement = field(default_factory=Placement)
+    files: Mapping[str, str] = field(default_factory=dict)
     spoil: Callable[[Json], None] | None = None
     version: str = "0.32.0"
 
@@ -76,6 +126,8 @@ def exchanges(adapter: Adapter, case: Case | Refusal) -> Iterator[Exchange]:
     check_plan(request, plan, adapter.framework)
     allocations = allocate(plan, case.placement)
     render = render_request(request, plan, allocations)
+    if case.files:
+        render["input"]["render_inputs"] = supplied(case.files)
     if isinstance(case, Refusal):
         assert case.spoil is not None
         render = json.loads(json.dumps(render))
@@ -88,6 +140,18 @@ def exchanges(adapter: Adapter, case: Case | Refusal) -> Iterator[Exchange]:
     check_render(plan, allocations, output(answer))
     yield Exchange(f"{case.name}-plan", request, response)
     yield Exchange(f"{case.name}-render", render, answer)
+
+
+def supplied(files: Mapping[str, str]) -> list[Json]:
+    """Render inputs, as a control plane sends them that has read these files."""
+    return [
+        {
+            "source_path": path,
+            "text": text,
+            "sha256": hashlib.sha256(text.encode("utf-8")).hexdigest(),
+        }
+        for path, text in files.items()
+    ]
 
 
 def folders(framework: str) -> Mapping[str, Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from inferlab_adapters.adapter import Adapter, Command
 from inferlab_adapters.allocation import Deployment, Rank, Replica
@@ -20,6 +20,7 @@ from inferlab_adapters.deployment import (
 from inferlab_adapters.errors import AdapterError, Faults
 from inferlab_adapters.options import OptionTable, Removed
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.protocol import KvTransferMechanism
 from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting, Reserved, Settings
 
 
@@ -93,16 +94,16 @@ RESERVED = Reserved(names={"CUDA_VISIBLE_DEVICES": "the devices"}, prefixes={"FA
 class FakeAdapter(Adapter):
     """devices = tensor * data; a side channel of one port a data parallel rank."""
 
-    name: ClassVar[str] = "oe-adapter-fake"
-    version: ClassVar[str] = "0.0.1"
-    framework: ClassVar[str] = "fake"
-    distribution: ClassVar[str] = "no-such-distribution"
-    nothing: ClassVar[str] = "None"
-    mechanisms: ClassVar = {
+    name = "oe-adapter-fake"
+    version = "0.0.1"
+    framework = "fake"
+    distribution = "no-such-distribution"
+    nothing = "None"
+    mechanisms: Mapping[KvTransferMechanism, Mechanism] = {
         "nixl": Mechanism(builtin="trtllm", link=None, port=None),
         "mooncake": Mechanism(builtin="sglang", link="bootstrap", port="bootstrap"),
     }
-    routers: ClassVar = {
+    routers: Mapping[str, NativeRouter] = {
         "fake-router": NativeRouter(
             readiness={"kind": "http", "path": "/ready"},
             settings={"policy": "round_robin"},

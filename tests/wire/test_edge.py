@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import os
 import re
@@ -13,10 +14,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from oe_adapter_vllm import ADAPTER, VllmAdapter
+from oe_adapter_vllm import ADAPTER
 
 from inferlab_adapters import strict_json
-from inferlab_adapters.adapter import Context
+from inferlab_adapters.adapter import Adapter, Context
 from inferlab_adapters.errors import json_type, pointer
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.wire import respond
@@ -458,12 +459,20 @@ def test_integers_of_a_setting_fit_in_64_bits(value: int) -> None:
 # 4. Faults of ours
 
 
-class Broken(VllmAdapter):
+class Broken:
+    """An adapter whose option table cannot be had."""
+
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
     def option_table(self, framework_version: str) -> OptionTable:
         raise self.error
+
+
+def broken(error: BaseException) -> Adapter:
+    adapter = copy.copy(ADAPTER)
+    adapter.option_table = Broken(error).option_table  # type: ignore[method-assign]
+    return adapter
 
 
 @pytest.mark.parametrize(
@@ -474,7 +483,7 @@ class Broken(VllmAdapter):
 def test_an_exception_is_internal_and_its_traceback_a_note(error: Exception, name: str) -> None:
     notes: list[str] = []
     raw = json.dumps(DOCUMENTS[name]).encode()
-    line = respond(raw, Broken(error), Context("0.32.0", notes.append))
+    line = respond(raw, broken(error), Context("0.32.0", notes.append))
     response = json.loads(line)
     check_response(response)
     assert response["error"]["code"] == "internal"
@@ -490,7 +499,7 @@ def test_an_exception_is_internal_and_its_traceback_a_note(error: Exception, nam
 def test_an_interrupt_is_not_swallowed() -> None:
     raw = json.dumps(DOCUMENTS["plan-single"]).encode()
     with pytest.raises(KeyboardInterrupt):
-        respond(raw, Broken(KeyboardInterrupt()), Context("0.32.0"))
+        respond(raw, broken(KeyboardInterrupt()), Context("0.32.0"))
 
 
 # 5. The one line that goes out
@@ -577,11 +586,14 @@ def test_a_plan_that_was_changed_is_refused(
 
 
 def test_render_inputs_that_were_not_planned_are_refused() -> None:
-    supplied = [{"source_path": "a/b", "text": "", "sha256": ""}]
+    empty = hashlib.sha256(b"").hexdigest()
+    supplied = [{"source_path": "a/b", "text": "", "sha256": empty}]
     spoilt = replaced(DOCUMENTS["render-nixl"], ("input", "render_inputs"), supplied)
     code, message = refusal(spoilt)
     assert code == "invalid_request"
-    assert message == '/input/render_inputs/0: "a/b" is no planned render input'
+    where = "/input/render_inputs/0/source_path"
+    what = f'{where}: "a/b" is no planned render input'
+    assert message == f"{what}; send what the plan asks for"
 
 
 # 7. Messages

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from oe_adapter_vllm import ADAPTER, VllmAdapter
+from oe_adapter_vllm import ADAPTER
 
 from inferlab_adapters import program, strict_json
+from inferlab_adapters.adapter import Adapter
+from tests.support.adapters import ADAPTERS
 from tests.support.control_plane import (
     Json,
     allocate,
@@ -236,15 +238,8 @@ def test_every_answer_is_out_before_the_next_request_is_read() -> None:
 # Words on the command line
 
 
-class LongName(VllmAdapter):
-    """The longest name that an adapter of ours has."""
-
-    name: ClassVar[str] = "oe-adapter-sglang"
-    framework: ClassVar[str] = "tensorrt-llm"
-
-
-@pytest.mark.parametrize("adapter", [ADAPTER, LongName()], ids=["vllm", "long"])
-def test_help_fits_a_terminal(adapter: VllmAdapter) -> None:
+@pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS)
+def test_help_fits_a_terminal(adapter: Adapter) -> None:
     stdout = io.BytesIO()
     assert program.main(adapter, ["--help"], io.BytesIO(), stdout, io.StringIO()) == 0
     lines = stdout.getvalue().decode("ascii").splitlines()
@@ -317,7 +312,7 @@ def test_warnings_go_to_standard_error_only() -> None:
 
 
 def test_a_fault_of_ours_is_told_on_both_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VllmAdapter, "option_table", lambda self, version: 1 / 0)
+    monkeypatch.setattr(ADAPTER, "option_table", lambda version: 1 / 0)
     ran = run(stdin=RAW)
     assert ran.code == 0
     assert refused(ran.response)[0] == "internal"

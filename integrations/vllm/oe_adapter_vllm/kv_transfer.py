@@ -7,7 +7,7 @@ vllm/distributed/kv_transfer/kv_connector/v1/{nixl,mooncake}/ for ports and extr
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from inferlab_adapters.allocation import Rank, Replica
 from inferlab_adapters.deployment import (
@@ -19,12 +19,17 @@ from inferlab_adapters.deployment import (
     span_names,
 )
 from inferlab_adapters.errors import Faults, one_of, pointer
+from inferlab_adapters.kv_transfer import (
+    BOOTSTRAP,
+    PROTOCOL,
+    SIDE_CHANNEL,
+    check_protocol,
+    check_same_protocol,
+)
+from inferlab_adapters.kv_transfer import environment as library_environment
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol import KvTransferMechanism, ServeRoleKind
 from inferlab_adapters.settings import Settings
-
-BOOTSTRAP: Final = "bootstrap"
-SIDE_CHANNEL: Final = "side_channel"
 
 MECHANISMS: dict[KvTransferMechanism, Mechanism] = {
     "nixl": Mechanism(builtin="vllm_nixl", link=SIDE_CHANNEL, port=SIDE_CHANNEL),
@@ -34,14 +39,9 @@ MECHANISMS: dict[KvTransferMechanism, Mechanism] = {
 _CONNECTORS = {"nixl": "NixlConnector", "mooncake": "MooncakeConnector"}
 _ROLES: dict[ServeRoleKind, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
-# cuda_copy moves GPU memory through the host where the wire is TCP, self is a process's own
-# lane; without them UCX finds no way to reach GPU memory. "ib" is UCX's name for all RDMA
-# transports.
-_UCX_TLS = {"tcp": "tcp,cuda_copy,self", "rdma": "ib,cuda_copy,cuda_ipc,sm,self"}
-
 _OWNED_EXTRA_CONFIG = {
-    "backends": "kv_transfer_protocol",
-    "mooncake_protocol": "kv_transfer_protocol",
+    "backends": PROTOCOL,
+    "mooncake_protocol": PROTOCOL,
     "num_workers": "mooncake_num_workers",
     "bootstrap_server_address": "the port bootstrap of the allocation",
 }
@@ -66,12 +66,7 @@ def check_role(
     mechanism = scope.mechanism
     if mechanism is None:
         return
-    protocol = settings.own.get("kv_transfer_protocol")
-    if protocol == "gds" and mechanism == "mooncake":
-        faults.add(settings.at("kv_transfer_protocol"), 'must be tcp or rdma, got "gds"')
-    if mechanism == "nixl" and protocol in _UCX_TLS and "UCX_TLS" in settings.extra_env:
-        where = pointer(settings.at("extra_env"), "UCX_TLS")
-        faults.add(where, "is decided by the setting kv_transfer_protocol", "keep one of them")
+    check_protocol(mechanism, settings, faults)
     for key in settings.own.get("kv_connector_extra_config", {}):
         owner = _OWNED_EXTRA_CONFIG.get(key)
         if owner:
@@ -108,11 +103,7 @@ def check_pair(
     note: Callable[[str], None],
 ) -> None:
     """Refuse a pair whose sides would not understand each other, and say what is uncertain."""
-    name = "kv_transfer_protocol"
-    ours, theirs = prefill.settings.own.get(name), decode.settings.own.get(name)
-    if ours != theirs:
-        what = f"decode has {theirs or 'none'} and prefill {ours or 'none'}"
-        faults.add(decode.settings.at(name), what, "set the same in both roles")
+    check_same_protocol(prefill, decode, faults)
     if mechanism == "nixl" and prefill.layout.pipeline > 1:
         # Read, not run (nixl/pull_worker.py): the reading side has no routing for stages.
         note(
@@ -135,10 +126,10 @@ def transfer_config(plan: Plan, role: RolePlan) -> dict[str, Any]:
         config["kv_buffer_device"] = own["kv_buffer_device"]
     extra = dict(own.get("kv_connector_extra_config", {}))
     if mechanism == "mooncake":
-        extra["mooncake_protocol"] = own["kv_transfer_protocol"]
+        extra["mooncake_protocol"] = own[PROTOCOL]
         if "mooncake_num_workers" in own:
             extra["num_workers"] = own["mooncake_num_workers"]
-    elif own.get("kv_transfer_protocol") == "gds":
+    elif own.get(PROTOCOL) == "gds":
         extra["backends"] = ["UCX", "GDS"]
     if extra:
         config["kv_connector_extra_config"] = extra
@@ -151,17 +142,11 @@ def environment(plan: Plan, role: RolePlan, replica: Replica, rank: Rank) -> dic
     A Mooncake replica has one bootstrap server, at rank 0, so every rank is given rank 0's
     port; NIXL listens at every rank that holds a data parallel engine, at its own address.
     """
-    protocol = role.settings.own.get("kv_transfer_protocol")
+    env = library_environment(plan.scope.mechanism, role.settings)
     if plan.scope.mechanism == "nixl":
         address = rank.port(SIDE_CHANNEL)
-        env = {
-            "VLLM_NIXL_SIDE_CHANNEL_HOST": address.host,
-            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(address.port),
-        }
-        if protocol in _UCX_TLS:
-            env["UCX_TLS"] = _UCX_TLS[protocol]
-        return env
-    env = {"MC_FORCE_TCP": "1"} if protocol == "tcp" else {}
-    if role.kind == "prefill":
+        env["VLLM_NIXL_SIDE_CHANNEL_HOST"] = address.host
+        env["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(address.port)
+    elif role.kind == "prefill":
         env["VLLM_MOONCAKE_BOOTSTRAP_PORT"] = str(replica.primary.port(BOOTSTRAP).port)
     return env

@@ -15,20 +15,34 @@ from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
+from oe_adapter_vllm.options import option_table
+from oe_adapter_vllm.parallelism import layout
+from oe_adapter_vllm.settings import absent_settings
+
+__all__ = [
+    "absent_settings",
+    "check_plan",
+    "complete",
+    "layout",
+    "option_table",
+    "ports",
+    "prefix_cache_reset",
+    "render_inputs",
+]
 
 MASTER = "master"
 DEFAULT_PROFILER = {"profiler": "cuda"}
 _PROFILER_FOLDERS = {"cuda": None, "torch": "torch_profiler_dir", "proton": "proton_profiler_dir"}
 
 
-def ports(scope: Scope, role: RoleRequest, layout: Layout) -> PortPlan:
+def ports(scope: Scope, role: RoleRequest, shape: Layout) -> PortPlan:
     """Transfer ports for every rank, and one at which rank 0 of several is found."""
-    transfer = kv_transfer.ports(scope.mechanism, role.kind, layout)
+    transfer = kv_transfer.ports(scope.mechanism, role.kind, shape)
     return transfer._replace(primary_ports=(MASTER,))
 
 
 def complete(
-    scope: Scope, role: RoleRequest, layout: Layout, settings: Settings, faults: Faults
+    scope: Scope, role: RoleRequest, shape: Layout, settings: Settings, faults: Faults
 ) -> Settings:
     """Fill in what reaches the command without being asked for, and refuse contradictions."""
     own, options = dict(settings.own), dict(settings.options)
@@ -38,14 +52,14 @@ def complete(
         options.setdefault("profiler_config", DEFAULT_PROFILER)
         _check_profiler(settings, faults)
     done = settings._replace(own=own, options=options)
-    _check_decode_context(layout, done, faults)
+    _check_decode_context(shape, done, faults)
     if options.get("distributed_executor_backend") == "external_launcher":
         what = '"external_launcher" needs torchrun, which nothing here starts'
         faults.add(done.at("distributed_executor_backend"), what, "use mp")
-    if options.get("enable_eplb") and layout.expert == 1:
+    if options.get("enable_eplb") and shape.expert == 1:
         what = "balances expert parallel ranks, and this role has none"
         faults.add(done.at("enable_eplb"), what, "set experts.expert_parallel_size")
-    kv_transfer.check_role(scope, role.kind, layout, done, faults)
+    kv_transfer.check_role(scope, role.kind, shape, done, faults)
     return done
 
 
@@ -67,6 +81,11 @@ def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
     return None
 
 
+def render_inputs(plan: Plan) -> list[str]:
+    """None: vLLM reads its files itself, on the machine it runs on."""
+    return []
+
+
 def _check_profiler(settings: Settings, faults: Faults) -> None:
     # Source: vllm/config/profiler.py: without a kind of profiler, the endpoints do not exist.
     given = settings.options.get("profiler_config", DEFAULT_PROFILER)
@@ -81,18 +100,18 @@ def _check_profiler(settings: Settings, faults: Faults) -> None:
         faults.add(where, f"the {profiler} profiler needs {folder}", "name a folder")
 
 
-def _check_decode_context(layout: Layout, settings: Settings, faults: Faults) -> None:
+def _check_decode_context(shape: Layout, settings: Settings, faults: Faults) -> None:
     """Decode context parallel reuses ranks: source vllm/config/parallel.py, 0.32.0."""
     name = "decode_context_parallel_size"
     size = settings.options.get(name, 1)
-    if layout.attention_context == 1:
-        if size < 1 or layout.tensor % size:
-            legal = [n for n in range(1, layout.tensor + 1) if layout.tensor % n == 0]
-            what = f"must divide tensor parallel {layout.tensor}, got {size}"
+    if shape.attention_context == 1:
+        if size < 1 or shape.tensor % size:
+            legal = [n for n in range(1, shape.tensor + 1) if shape.tensor % n == 0]
+            what = f"must divide tensor parallel {shape.tensor}, got {size}"
             faults.add(settings.at(name), what, f"use {one_of(legal)}")
         return
-    whole = layout.tensor * layout.attention_context
-    legal = sorted({1, layout.attention_context, whole})
+    whole = shape.tensor * shape.attention_context
+    legal = sorted({1, shape.attention_context, whole})
     if size not in legal:
         what = f"must be {one_of(legal)} with prefill context parallel, got {size}"
         faults.add(settings.at(name), what)

@@ -16,9 +16,10 @@ from inferlab_adapters.allocation import Deployment, Rank, Replica
 from inferlab_adapters.deployment import Plan, RolePlan
 from inferlab_adapters.environment import cache_environment
 from inferlab_adapters.errors import Faults, pointer
+from inferlab_adapters.kv_transfer import BOOTSTRAP
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.values import compact_json, tokens
-from oe_adapter_vllm import kv_transfer
+from oe_adapter_vllm import kv_transfer, router
 from oe_adapter_vllm.parallelism import CONTEXT_OPTION
 from oe_adapter_vllm.plan import MASTER
 
@@ -40,8 +41,8 @@ def check_deployment(deployment: Deployment, faults: Faults) -> None:
             _check_nodes(replica.role, replica, faults)
         if deployment.plan.scope.mechanism == "mooncake" and replica.role.kind == "prefill":
             for rank in replica.ranks:
-                if is_ipv6(rank.port(kv_transfer.BOOTSTRAP).host):
-                    where = pointer(rank.pointer, "ports", kv_transfer.BOOTSTRAP, "host")
+                if is_ipv6(rank.port(BOOTSTRAP).host):
+                    where = pointer(rank.pointer, "ports", BOOTSTRAP, "host")
                     what = "is IPv6, but vLLM's Mooncake bootstrap server listens on IPv4 only"
                     faults.add(where, what, "give an IPv4 address, or use nixl")
 
@@ -59,16 +60,16 @@ def _check_nodes(role: RolePlan, replica: Replica, faults: Faults) -> None:
         faults.add(where, what, "remove distributed_executor_backend or allocate one rank")
 
 
-def render(deployment: Deployment, replica: Replica, rank: Rank) -> Command:
+def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command:
     """Tokens and environment of one rank."""
     plan, role = deployment.plan, replica.role
     assert role is not None
     headless = rank is not replica.primary
     argv = ["vllm", "serve", rank.model_locator]
-    argv += _owned(plan, "served_model_name", plan.scope.model.served_name)
+    argv += plan.argument("served_model_name", plan.scope.model.served_name)
     if not headless:
-        argv += _owned(plan, "host", rank.endpoint.host)
-        argv += _owned(plan, "port", rank.endpoint.port)
+        argv += plan.argument("host", rank.endpoint.host)
+        argv += plan.argument("port", rank.endpoint.port)
     argv += _shape(plan, role.layout)
     argv += _nodes(plan, role.layout, replica, rank)
     if plan.mechanism is not None:
@@ -76,10 +77,6 @@ def render(deployment: Deployment, replica: Replica, rank: Rank) -> Command:
         argv += [plan.option("kv_transfer_config").names[0], compact_json(config)]
     argv += role.settings.argv(plan.table, leave_out=_NOT_HEADLESS if headless else frozenset())
     return Command(argv=argv, env=_environment(plan, role, replica, rank))
-
-
-def _owned(plan: Plan, name: str, value: str | int) -> list[str]:
-    return [plan.option(name).names[0], str(value)]
 
 
 def _shape(plan: Plan, layout: Layout) -> list[str]:
@@ -92,7 +89,7 @@ def _shape(plan: Plan, layout: Layout) -> list[str]:
         (CONTEXT_OPTION, layout.attention_context),
     ):
         if size > 1:
-            argv += _owned(plan, name, size)
+            argv += plan.argument(name, size)
     if layout.expert > 1:
         argv += tokens(plan.option("enable_expert_parallel"), True)
     return argv
@@ -111,19 +108,19 @@ def _nodes(plan: Plan, layout: Layout, replica: Replica, rank: Rank) -> list[str
     headless = [plan.option("headless").names[0]] if number else []
     if layout.attention_data == 1:
         return [
-            *_owned(plan, "nnodes", count),
-            *_owned(plan, "node_rank", number),
-            *_owned(plan, "master_addr", master.host),
-            *_owned(plan, "master_port", master.port),
+            *plan.argument("nnodes", count),
+            *plan.argument("node_rank", number),
+            *plan.argument("master_addr", master.host),
+            *plan.argument("master_port", master.port),
             *headless,
         ]
     local = layout.attention_data // count
     return [
-        *_owned(plan, "data_parallel_size_local", local),
-        *_owned(plan, "data_parallel_address", master.host),
-        *_owned(plan, "data_parallel_rpc_port", master.port),
+        *plan.argument("data_parallel_size_local", local),
+        *plan.argument("data_parallel_address", master.host),
+        *plan.argument("data_parallel_rpc_port", master.port),
         # Rank 0 begins at 0 by itself; naming a start there would turn on hybrid balancing.
-        *(_owned(plan, "data_parallel_start_rank", local * number) if number else []),
+        *(plan.argument("data_parallel_start_rank", local * number) if number else []),
         *headless,
     ]
 
@@ -139,3 +136,8 @@ def _environment(plan: Plan, role: RolePlan, replica: Replica, rank: Rank) -> di
     if plan.mechanism is not None:
         env |= kv_transfer.environment(plan, role, replica, rank)
     return env | role.settings.extra_env
+
+
+def render_router(deployment: Deployment, rank: Rank) -> Command:
+    """The command of vllm-router."""
+    return router.render(deployment, rank)

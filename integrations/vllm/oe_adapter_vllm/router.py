@@ -10,7 +10,7 @@ from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import http_url
 from inferlab_adapters.allocation import Deployment, Rank
 from inferlab_adapters.deployment import POLICY, NativeRouter
-from oe_adapter_vllm.kv_transfer import BOOTSTRAP
+from inferlab_adapters.kv_transfer import BOOTSTRAP
 
 NAME = "vllm-router"
 PROMETHEUS = "prometheus"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inferlab_adapters.deployment import RoleRequest, Scope
+from inferlab_adapters.kv_transfer import protocol_setting
 from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting
 
 DEV_ENDPOINTS = OwnSetting(
@@ -16,14 +17,12 @@ DEV_ENDPOINTS = OwnSetting(
     ),
     default=False,
 )
-KV_TRANSFER_PROTOCOL = OwnSetting(
-    name="kv_transfer_protocol",
-    kind="string",
-    meaning=(
-        "What carries the KV cache: tcp, rdma, or (NIXL) gds; left out, NIXL's UCX picks by "
-        "itself and Mooncake uses rdma. Both roles must agree."
-    ),
-    choices=("tcp", "rdma", "gds"),
+KV_TRANSFER_PROTOCOL = protocol_setting(
+    "What carries the KV cache: tcp, rdma, or (NIXL) gds; left out, NIXL's UCX picks by itself "
+    "and Mooncake uses rdma. Both roles must agree.",
+    "tcp",
+    "rdma",
+    "gds",
 )
 KV_LOAD_FAILURE_POLICY = OwnSetting(
     name="kv_load_failure_policy",

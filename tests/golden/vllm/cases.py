@@ -2,25 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.support.control_plane import Json, Placement, plan_request, role
-from tests.support.golden import Case, Refusal
-
-
-def pair(
-    prefill: Json | None = None, decode: Json | None = None, kv: str = "nixl", **fields: Any
-) -> Json:
-    return plan_request(
-        prefill or role("prefill"), decode or role("decode"), kv_transfer=kv, **fields
-    )
-
-
-def single(**settings: Any) -> Json:
-    return plan_request(role(settings=settings))
-
-
-SSH = {"kind": "ssh", "target": "gpu-2.cluster"}
+from tests.support.golden import INV, REQ, SSH, Case, Refusal, hosts, pair, put, single
 
 CASES = [
     Case(name="single-tp2", request=plan_request(role(outer={"tensor": 2}))),
@@ -197,35 +180,6 @@ def _ports_apart(render: Json) -> None:
     render["allocations"][0]["ports"]["side_channel_1"]["port"] += 7
 
 
-def _host(value: str) -> Any:
-    def spoil(render: Json) -> None:
-        for address in (
-            render["allocations"][0]["endpoint"],
-            *render["allocations"][0]["ports"].values(),
-        ):
-            address["host"] = value
-
-    return spoil
-
-
-def _set(path: str, value: Any) -> Any:
-    """Put ``value`` at a path of the render input; ``None`` removes what is there."""
-
-    def spoil(render: Json) -> None:
-        *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
-        node: Any = render
-        for part in parents:
-            node = node[part]
-        if value is None:
-            del node[last]
-        else:
-            node[last] = value
-
-    return spoil
-
-
-INV, REQ = "invalid_settings", "invalid_request"
-
 REFUSALS = [
     Refusal(
         name="refused-missing-role",
@@ -306,33 +260,33 @@ REFUSALS = [
         name="refused-devices",
         request=plan_request(role(outer={"tensor": 4})),
         code=REQ,
-        spoil=_set("allocations/0/devices", [0, 1]),
+        spoil=put("allocations/0/devices", [0, 1]),
     ),
     Refusal(
         name="refused-changed-plan",
         request=plan_request(role(outer={"tensor": 4})),
         code=REQ,
-        spoil=_set("roles/0/effective_replica_count", 2),
+        spoil=put("roles/0/effective_replica_count", 2),
     ),
     Refusal(
         name="refused-changed-layout",
         request=plan_request(role(outer={"tensor": 4})),
         code=INV,
-        spoil=_set("roles/0/effective_parallelism/attention/tensor_parallel_size", 2),
+        spoil=put("roles/0/effective_parallelism/attention/tensor_parallel_size", 2),
     ),
     Refusal(
         name="refused-rank-twice",
         request=plan_request(role(outer={"tensor": 16})),
         code=REQ,
         placement=Placement(ranks={"serve": 2}),
-        spoil=_set("allocations/1/rank", 0),
+        spoil=put("allocations/1/rank", 0),
     ),
     Refusal(
         name="refused-rank-missing",
         request=plan_request(role(outer={"tensor": 16})),
         code=REQ,
         placement=Placement(ranks={"serve": 2}),
-        spoil=_set("allocations/1", None),
+        spoil=put("allocations/1", None),
     ),
     Refusal(
         name="refused-data-parallel-across-nodes",
@@ -345,7 +299,7 @@ REFUSALS = [
         name="refused-missing-port",
         request=pair(),
         code=REQ,
-        spoil=_set("allocations/0/ports/side_channel", None),
+        spoil=put("allocations/0/ports/side_channel", None),
     ),
     Refusal(
         name="refused-ports-not-consecutive",
@@ -353,33 +307,33 @@ REFUSALS = [
         code=REQ,
         spoil=_ports_apart,
     ),
-    Refusal(name="refused-wildcard-host", request=pair(), code=REQ, spoil=_host("0.0.0.0")),
-    Refusal(name="refused-loopback-host", request=pair(), code=REQ, spoil=_host("127.0.0.1")),
-    Refusal(name="refused-digits-host", request=pair(), code=REQ, spoil=_host("12345")),
+    Refusal(name="refused-wildcard-host", request=pair(), code=REQ, spoil=hosts("0.0.0.0")),
+    Refusal(name="refused-loopback-host", request=pair(), code=REQ, spoil=hosts("127.0.0.1")),
+    Refusal(name="refused-digits-host", request=pair(), code=REQ, spoil=hosts("12345")),
     Refusal(
         name="refused-port-twice",
         request=pair(),
         code=REQ,
         placement=Placement(together=True),
-        spoil=_set("allocations/1/endpoint/port", 8000),
+        spoil=put("allocations/1/endpoint/port", 8000),
     ),
     Refusal(
         name="refused-port-0",
         request=single(),
         code=REQ,
-        spoil=_set("allocations/0/endpoint/port", 0),
+        spoil=put("allocations/0/endpoint/port", 0),
     ),
     Refusal(
         name="refused-model-locator",
         request=single(),
         code=REQ,
-        spoil=_set("allocations/0/model_locator", "--help"),
+        spoil=put("allocations/0/model_locator", "--help"),
     ),
     Refusal(
         name="refused-router-with-devices",
         request=pair(routing_backend="vllm-router"),
         code=REQ,
-        spoil=_set("allocations/2/devices", [0]),
+        spoil=put("allocations/2/devices", [0]),
     ),
     Refusal(
         name="refused-mooncake-ipv6",
