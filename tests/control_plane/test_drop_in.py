@@ -8,18 +8,19 @@ make sure that those checks would notice.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.golden.vllm.cases import CASES, SSH, pair, single
+from tests.support.adapters import ADAPTERS, golden_cases
 from tests.support.control_plane import (
     SIZES,
     Json,
@@ -33,37 +34,46 @@ from tests.support.control_plane import (
     render_request,
     role,
 )
-from tests.support.golden import GOLDEN, read
+from tests.support.golden import GOLDEN, SSH, Case, pair, read, single, supplied
 from tests.support.schema import check_request, check_response
 
-PROGRAM = "inferlab-adapter-vllm"
 TIME_LIMIT = 30
-VERSION = "0.32.0"
-DEPLOYMENTS = (
-    "single-tp2",
-    "single-json-and-list-settings",
-    "two-node-tp16",
-    "two-node-dp4",
-    "1p1d-nixl-builtin",
-    "1p1d-nixl-two-node-dp4",
-    "2p3d-nixl-vllm-router",
-    "1p1d-mooncake-vllm-router",
-    "1p1d-nixl-profiling",
+TYPICAL = re.compile(
+    "single-(tp2|json.*|yaml.*)|two-node-.*|1p1d-.*-(builtin|profiling)|2p.*|1p1d-mooncake-.*-router"
 )
-"""Golden cases of which the whole exchange is made with the program."""
+"""Names of the golden cases of which the whole exchange is made with the program."""
+
+DEPLOYMENTS = [
+    pytest.param((framework, case), id=f"{framework}-{case.name}")
+    for framework in sorted(ADAPTERS)
+    for case in golden_cases(framework)
+    if isinstance(case, Case) and TYPICAL.fullmatch(case.name)
+]
 
 
 class Client:
     """Asks the adapter as a control plane does: found by name, started anew, given 30 s."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
-        self.environment = {"PATH": str(Path(sys.executable).parent), **environment}
+    def __init__(self, folder: Path, framework: str = "vllm", version: str = "") -> None:
+        self.environment = {"PATH": str(Path(sys.executable).parent)}
+        self._program = f"inferlab-adapter-{framework}"
         self._folder = folder
+        if version:
+            self._install(ADAPTERS[framework].distribution, version)
+
+    def _install(self, distribution: str, version: str) -> None:
+        """Metadata of the engine, and nothing else of it, where the program finds it."""
+        name = distribution.replace("-", "_")
+        metadata = self._folder / f"{name}-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        text = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n"
+        metadata.write_text(text)
+        self.environment["PYTHONPATH"] = str(self._folder)
 
     def raw(self, request: Json) -> bytes:
         check_request(request)
-        program = shutil.which(PROGRAM, path=self.environment["PATH"])
-        assert program is not None, f"{PROGRAM} is not on the PATH"
+        program = shutil.which(self._program, path=self.environment["PATH"])
+        assert program is not None, f"{self._program} is not on the PATH"
         done = subprocess.run(
             [program],
             input=json.dumps(request).encode(),
@@ -85,23 +95,23 @@ class Client:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
-    """A client of an environment in which vLLM's metadata is found, and nothing else of it."""
-    folder = tmp_path_factory.mktemp("environment")
-    metadata = folder / f"vllm-{VERSION}.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}\n")
-    return Client(folder, PYTHONPATH=str(folder))
+    """A client of the vLLM adapter."""
+    return Client(tmp_path_factory.mktemp("environment"), "vllm", "0.32.0")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deployed:
     """One deployment, planned, placed and rendered by the program."""
 
+    framework: str
     name: str
+    version: str
+    client: Client
     request: Json
     placement: Placement
     raw_plan: bytes
     allocations: list[Json]
+    files: Mapping[str, str]
     raw_render: bytes
 
     @property
@@ -120,27 +130,35 @@ class Deployed:
     @property
     def native(self) -> bool:
         backend: str | None = self.request["input"].get("routing_backend")
-        return backend == "vllm-router"
+        return backend not in (None, "builtin")
 
     def render_request(self, allocations: list[Json]) -> Json:
-        return render_request(self.request, self.plan, allocations)
+        request = render_request(self.request, self.plan, allocations)
+        request["input"]["render_inputs"] = supplied(self.files)
+        return request
 
 
 @pytest.fixture(scope="module", params=DEPLOYMENTS)
-def deployed(request: pytest.FixtureRequest, client: Client) -> Deployed:
-    case = next(case for case in CASES if case.name == request.param)
+def deployed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    framework, case = request.param
+    client = Client(tmp_path_factory.mktemp("environment"), framework, case.version)
     raw_plan = client.raw(case.request)
     plan = output(json.loads(raw_plan))
     allocations = allocate(plan, case.placement)
-    raw_render = client.raw(render_request(case.request, plan, allocations))
-    return Deployed(
+    deployed = Deployed(
+        framework=framework,
         name=case.name,
+        version=case.version,
+        client=client,
         request=case.request,
         placement=case.placement,
         raw_plan=raw_plan,
         allocations=allocations,
-        raw_render=raw_render,
+        files=case.files,
+        raw_render=b"",
     )
+    raw_render = client.raw(deployed.render_request(allocations))
+    return replace(deployed, raw_render=raw_render)
 
 
 def commands(response: Json) -> dict[str, Json]:
@@ -154,8 +172,8 @@ def commands(response: Json) -> dict[str, Json]:
 
 def test_plan_and_render_name_the_same_adapter(deployed: Deployed) -> None:
     identity = deployed.plan["integration"]
-    assert identity["framework"] == "vllm"
-    assert identity["framework_version"] == VERSION
+    assert identity["framework"] == deployed.framework
+    assert identity["framework_version"] == deployed.version
     # Compared as bytes, which is how an answer is recorded: keys in the same order too.
     text = json.dumps(identity, separators=(",", ":")).encode()
     assert b'"integration":' + text in deployed.raw_plan
@@ -172,7 +190,7 @@ def test_without_vllm_the_version_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_the_program_answers_what_is_pinned(deployed: Deployed) -> None:
-    folder = GOLDEN / "vllm"
+    folder = GOLDEN / deployed.framework
     assert json.loads(deployed.raw_plan) == read(folder / f"{deployed.name}-plan/response.json")
     assert json.loads(deployed.raw_render) == read(folder / f"{deployed.name}-render/response.json")
 
@@ -192,31 +210,42 @@ def test_a_refusal_is_an_answer_too(client: Client) -> None:
 
 
 def test_the_control_plane_takes_the_plan(deployed: Deployed) -> None:
-    check_plan(deployed.request, deployed.plan, "vllm")
+    check_plan(deployed.request, deployed.plan, deployed.framework)
 
 
 def test_the_wire_has_nine_sizes() -> None:
     assert sum(map(len, SIZES.values())) == 9
 
 
+MEETING = {
+    ("vllm", "nixl", "prefill"): {"side_channel"},
+    ("vllm", "nixl", "decode"): {"side_channel"},
+    ("vllm", "mooncake", "prefill"): {"bootstrap"},
+    ("sglang", "nixl", "prefill"): {"bootstrap"},
+    ("sglang", "mooncake", "prefill"): {"bootstrap"},
+}
+"""Ports at which the peers of a pair meet, by framework, mechanism and kind of role."""
+
+
 def test_what_a_lone_rank_needs_is_no_primary_port(deployed: Deployed) -> None:
     kv = deployed.request["input"].get("kv_transfer")
     for replica in deployed.plan["replicas"]:
         kind = replica["role_id"].partition("-")[0]
-        needed = {
-            ("nixl", "prefill"): {"side_channel"},
-            ("nixl", "decode"): {"side_channel"},
-            ("mooncake", "prefill"): {"bootstrap"},
-        }.get((kv, kind), set())
+        needed = MEETING.get((deployed.framework, kv, kind), set())
         assert needed <= set(replica["ports"])
-        assert "master" not in replica["ports"]
-        assert replica["primary_ports"] == ([] if kind == "router" else ["master"])
+        # SGLang's attention data parallel ranks meet even within one process.
+        meets = "master" in replica["ports"]
+        serves = kind != "router" and deployed.framework != "tensorrt-llm"
+        assert meets == (deployed.framework == "sglang" and "master_1" in replica["ports"])
+        assert replica["primary_ports"] == (["master"] if serves and not meets else [])
 
 
 def test_only_several_ranks_meet_at_master(deployed: Deployed) -> None:
     for allocation, process in zip(deployed.allocations, deployed.processes, strict=True):
         argv = process["command"]["argv"]
         several = allocation["rank_count"] > 1
+        if deployed.framework != "vllm":
+            continue
         assert ("master" in allocation["ports"]) == (several and allocation["rank"] == 0)
         flags = {"--master-port", "--data-parallel-rpc-port"} & set(argv)
         assert len(flags) == several
@@ -231,7 +260,7 @@ def test_only_several_ranks_meet_at_master(deployed: Deployed) -> None:
 
 
 def test_consecutive_ports_have_a_name_each(deployed: Deployed) -> None:
-    if deployed.request["input"].get("kv_transfer") != "nixl":
+    if deployed.framework != "vllm" or deployed.request["input"].get("kv_transfer") != "nixl":
         assert not any("side_channel" in name for r in deployed.plan["replicas"] for name in r)
         return
     sizes = {
@@ -263,14 +292,14 @@ def test_ports_that_came_out_apart_are_refused_with_a_way_out(client: Client) ->
 
 
 def test_processes_of_a_machine_differ_in_ports_only(deployed: Deployed) -> None:
-    bound: set[tuple[str, str]] = set()
+    bound: set[tuple[str, str, str]] = set()
     hosts: dict[str, set[str]] = {}
     for allocation, process in zip(deployed.allocations, deployed.processes, strict=True):
         argv = process["command"]["argv"]
         if "--port" in argv:
             place = argv[argv.index("--host") + 1], argv[argv.index("--port") + 1]
-            assert place not in bound
-            bound.add(place)
+            assert (allocation["machine"], *place) not in bound
+            bound.add((allocation["machine"], *place))
             hosts.setdefault(allocation["machine"], set()).add(place[0])
     assert bound
     assert all(len(names) == 1 for names in hosts.values())
@@ -290,6 +319,8 @@ def test_links_are_those_of_the_mechanism(deployed: Deployed) -> None:
     kv = deployed.request["input"].get("kv_transfer")
     kinds = [link["kind"] for link in deployed.plan["links"]]
     extra = {"nixl": ["side_channel"], "mooncake": ["bootstrap"], None: []}[kv]
+    if kv and deployed.framework != "vllm":
+        extra = ["bootstrap"] if deployed.framework == "sglang" else []
     assert sorted(kinds) == sorted((["request_routing", "kv_transfer"] if kv else []) + extra)
 
 
@@ -323,20 +354,20 @@ def test_the_control_plane_takes_the_render(deployed: Deployed) -> None:
     check_render(deployed.plan, deployed.allocations, deployed.rendered)
 
 
-def test_processes_come_in_the_order_of_the_allocations(deployed: Deployed, client: Client) -> None:
+def test_processes_come_in_the_order_of_the_allocations(deployed: Deployed) -> None:
     # Every other one first, so that ranks and replicas are torn apart.
     shuffled = [*deployed.allocations[1::2], *reversed(deployed.allocations[::2])]
-    response = client.ask(deployed.render_request(shuffled))
+    response = deployed.client.ask(deployed.render_request(shuffled))
     check_render(deployed.plan, shuffled, output(response))
     assert commands(response) == commands(json.loads(deployed.raw_render))
 
 
-def test_dependencies_and_launch_change_no_command(deployed: Deployed, client: Client) -> None:
+def test_dependencies_and_launch_change_no_command(deployed: Deployed) -> None:
     for allocation in deployed.allocations:
         waits = allocation["rank"] > 0 or allocation["role"] == "router"
         assert bool(allocation["dependencies"]) == waits
     changed = [{**item, "dependencies": [], "launch": SSH} for item in deployed.allocations]
-    response = client.ask(deployed.render_request(changed))
+    response = deployed.client.ask(deployed.render_request(changed))
     # A remote process gets only our environment: it must be as complete as a local one's.
     assert commands(response) == commands(json.loads(deployed.raw_render))
 
@@ -354,8 +385,7 @@ def test_ranks_placed_by_hand_must_add_up(client: Client) -> None:
 
 def test_the_program_to_start_is_a_bare_name(deployed: Deployed) -> None:
     for process in deployed.processes:
-        wanted = "vllm-router" if process["role"] == "router" else "vllm"
-        assert process["command"]["argv"][0] == wanted
+        assert re.fullmatch("[a-z0-9-]+", process["command"]["argv"][0])
 
 
 # -- the control plane itself ------------------------------------------------------------------
