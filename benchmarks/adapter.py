@@ -30,7 +30,7 @@ from inferlab_adapters.adapter import Context  # noqa: E402
 from inferlab_adapters.wire import respond  # noqa: E402
 from tests.support import control_plane as cp  # noqa: E402
 
-ADAPTER_COMMAND = [sys.executable, "-m", "oe_adapter_vllm"]
+ADAPTER_COMMAND = [sys.executable, str(Path(sys.executable).parent / "oe-adapter-vllm")]
 BASELINE_COMMAND = [
     sys.executable,
     "-c",

@@ -25,23 +25,25 @@ from inferlab_adapters.deployment import (
     Scope,
 )
 from inferlab_adapters.errors import Faults
-from inferlab_adapters.launch_files import LaunchFile
+from inferlab_adapters.installed import installed_version
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol.answers import IntegrationIdentity, ServeReplicaRequirement
 from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
 from inferlab_adapters.topology import check_names, check_shape, links, roles, routing
 
 if TYPE_CHECKING:
     from inferlab_adapters.allocation import Deployment, Rank, Replica
+    from inferlab_adapters.launch_files import LaunchFile
     from inferlab_adapters.protocol import KvTransferMechanism, PlanServeInput, RenderServeInput
     from inferlab_adapters.protocol.answers import (
         EndpointRequirement,
         HttpActionSpec,
+        IntegrationIdentity,
         PlanServeResult,
         ReadinessProbe,
         RenderedServeProcess,
         RenderServeResult,
+        ServeReplicaRequirement,
     )
 
 
@@ -177,22 +179,16 @@ class Adapter(ABC):
 
     def identity(self, context: Context) -> IntegrationIdentity:
         """Who answers: the same in plan and render, byte for byte."""
-        return IntegrationIdentity(
-            adapter_id=self.name,
-            adapter_version=self.version,
-            framework=self.framework,
-            framework_version=context.framework_version,
-        )
+        return {
+            "adapter_id": self.name,
+            "adapter_version": self.version,
+            "framework": self.framework,
+            "framework_version": context.framework_version,
+        }
 
     def observed_version(self) -> str:
         """The framework version installed beside the adapter, or ``unavailable``."""
-        # Looked up here: the name is known, so no other distribution's metadata is read.
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            return version(self.distribution)
-        except PackageNotFoundError:
-            return UNAVAILABLE
+        return installed_version(self.distribution) or UNAVAILABLE
 
     def recorded_versions(self) -> list[str]:
         """The framework versions with a catalogue, oldest first."""
@@ -253,32 +249,32 @@ class Adapter(ABC):
         ]
         if plan.router is not None:
             found.append(
-                ServeReplicaRequirement(
-                    id=ROUTER,
-                    role_id=ROUTER,
-                    replica_index=0,
-                    device_count=0,
-                    ports=list(plan.router.ports),
-                    primary_ports=[],
-                    primary_readiness=plan.router.readiness,
-                    worker_readiness={"kind": "process_alive"},
-                )
+                {
+                    "id": ROUTER,
+                    "role_id": ROUTER,
+                    "replica_index": 0,
+                    "device_count": 0,
+                    "ports": list(plan.router.ports),
+                    "primary_ports": [],
+                    "primary_readiness": plan.router.readiness,
+                    "worker_readiness": {"kind": "process_alive"},
+                }
             )
         return found
 
     def _replica(
         self, plan: Plan, role: RolePlan, name: str, index: int, ready: ReadinessProbe
     ) -> ServeReplicaRequirement:
-        requirement = ServeReplicaRequirement(
-            id=name,
-            role_id=role.id,
-            replica_index=index,
-            device_count=role.layout.devices,
-            ports=list(role.ports.ports),
-            primary_ports=list(role.ports.primary_ports),
-            primary_readiness=ready,
-            worker_readiness={"kind": "process_alive"},
-        )
+        requirement: ServeReplicaRequirement = {
+            "id": name,
+            "role_id": role.id,
+            "replica_index": index,
+            "device_count": role.layout.devices,
+            "ports": list(role.ports.ports),
+            "primary_ports": list(role.ports.primary_ports),
+            "primary_readiness": ready,
+            "worker_readiness": {"kind": "process_alive"},
+        }
         if plan.scope.profiling:
             start, stop = self.capture_paths
             requirement["capture_target"] = {"control": {"start_path": start, "stop_path": stop}}

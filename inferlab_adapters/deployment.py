@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from inferlab_adapters.catalogue import Option
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import DeclaredLayout, Layout
-from inferlab_adapters.protocol.answers import ServeRoleResult
 from inferlab_adapters.settings import Settings
 from inferlab_adapters.values import SettingMap
 
@@ -22,7 +21,11 @@ if TYPE_CHECKING:
         ServeTopology,
     )
     from inferlab_adapters.protocol import ServeRoleResult as WireRoleResult
-    from inferlab_adapters.protocol.answers import BuiltinRouterKind, ReadinessProbe
+    from inferlab_adapters.protocol.answers import (
+        BuiltinRouterKind,
+        ReadinessProbe,
+        ServeRoleResult,
+    )
 
 ROUTER = "router"
 """The role id of every router, planned by us or owned by the control plane."""
@@ -160,14 +163,14 @@ class RolePlan(NamedTuple):
         return self.request.kind
 
     def to_wire(self) -> ServeRoleResult:
-        return ServeRoleResult(
-            id=self.id,
-            kind=self.kind,
-            declared_replica_count=self.request.replica_count,
-            effective_replica_count=self.request.replica_count,
-            effective_settings=self.settings.to_wire(),
-            effective_parallelism=self.layout.to_wire(),
-        )
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "declared_replica_count": self.request.replica_count,
+            "effective_replica_count": self.request.replica_count,
+            "effective_settings": self.settings.to_wire(),
+            "effective_parallelism": self.layout.to_wire(),
+        }
 
 
 class Plan(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -78,18 +79,25 @@ class OptionTable:
         self._owned = owned
         self._removed = removed
         self._minimums = minimums
-        self._spellings: dict[str, tuple[Option, bool]] = {}
-        self._aliases = {
-            name: option for option in self.options.values() for name in option.all_names
-        }
+        self._rewritten = aliases
+
+    @cached_property
+    def _spellings(self) -> dict[str, tuple[Option, bool]]:
+        """Every spelling, folded: the option it names, and whether it switches it off."""
+        found: dict[str, tuple[Option, bool]] = {}
         for option in self.options.values():
             for spelling in option.names:
-                self._spellings[self._fold(spelling)] = (option, False)
+                found[self._fold(spelling)] = (option, False)
             for spelling in option.negative:
-                self._spellings[self._fold(spelling)] = (option, True)
-        for spelling, name in aliases.items():
+                found[self._fold(spelling)] = (option, True)
+        for spelling, name in self._rewritten.items():
             if name in self.options:
-                self._spellings[spelling] = (self.options[name], False)
+                found[spelling] = (self.options[name], False)
+        return found
+
+    @cached_property
+    def _aliases(self) -> dict[str, Option]:
+        return {name: option for option in self.options.values() for name in option.all_names}
 
     def __contains__(self, name: object) -> bool:
         return name in self.options or name in self._aliases

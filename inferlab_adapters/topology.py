@@ -5,28 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
-from inferlab_adapters.protocol.answers import (
-    BootstrapLink,
-    DirectRouting,
-    HttpReadiness,
-    InferlabBuiltinRouting,
-    IntegrationNativeRouting,
-    KvTransferLink,
-    RequestRoutingLink,
-    ServeRoleResult,
-    SideChannelLink,
-)
-
-if TYPE_CHECKING:
-    from inferlab_adapters.protocol import (
-        KvTransferMechanism,
-    )
-    from inferlab_adapters.protocol.answers import (
-        RoutingResult,
-        ServeRoleLink,
-    )
-
 from inferlab_adapters.deployment import (
     BUILTIN,
     MAX_REPLICAS,
@@ -38,6 +16,17 @@ from inferlab_adapters.deployment import (
     RoleRequest,
     Scope,
 )
+from inferlab_adapters.errors import Faults, did_you_mean, one_of, shown
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol import (
+        KvTransferMechanism,
+    )
+    from inferlab_adapters.protocol.answers import (
+        RoutingResult,
+        ServeRoleLink,
+        ServeRoleResult,
+    )
 
 
 def check_names(scope: Scope, nothing: str, faults: Faults) -> None:
@@ -128,36 +117,37 @@ def links(plan: Plan) -> list[ServeRoleLink]:
         return []
     prefill, decode = plan.role("prefill").id, plan.role("decode").id
     found: list[ServeRoleLink] = [
-        RequestRoutingLink(kind="request_routing", source=ROUTER, targets=[prefill, decode]),
-        KvTransferLink(
-            kind="kv_transfer", source=prefill, target=decode, mechanism=plan.scope.mechanism
-        ),
+        {"kind": "request_routing", "source": ROUTER, "targets": [prefill, decode]},
+        {
+            "kind": "kv_transfer",
+            "source": prefill,
+            "target": decode,
+            "mechanism": plan.scope.mechanism,
+        },
     ]
     port = plan.mechanism.port
     if plan.mechanism.link == "bootstrap" and port:
-        found.append(BootstrapLink(kind="bootstrap", source=ROUTER, target=prefill, port=port))
+        found.append({"kind": "bootstrap", "source": ROUTER, "target": prefill, "port": port})
     elif plan.mechanism.link == "side_channel" and port:
-        found.append(SideChannelLink(kind="side_channel", source=prefill, target=decode, port=port))
+        found.append({"kind": "side_channel", "source": prefill, "target": decode, "port": port})
     return found
 
 
 def routing(plan: Plan) -> RoutingResult:
     """Who owns the public endpoint."""
     if plan.mechanism is None:
-        return DirectRouting(owner="direct", role=plan.role("serve").id, replica=0)
+        return {"owner": "direct", "role": plan.role("serve").id, "replica": 0}
     if plan.router is not None:
-        return IntegrationNativeRouting(
-            owner="integration_native", role=ROUTER, replica=0, policy=POLICY
-        )
-    return InferlabBuiltinRouting(
-        owner="inferlab_builtin",
-        implementation=plan.mechanism.builtin,
-        policy=POLICY,
-        prefill_role=plan.role("prefill").id,
-        decode_role=plan.role("decode").id,
-        ports=[],
-        readiness=HttpReadiness(kind="http", path="/healthcheck"),
-    )
+        return {"owner": "integration_native", "role": ROUTER, "replica": 0, "policy": POLICY}
+    return {
+        "owner": "inferlab_builtin",
+        "implementation": plan.mechanism.builtin,
+        "policy": POLICY,
+        "prefill_role": plan.role("prefill").id,
+        "decode_role": plan.role("decode").id,
+        "ports": [],
+        "readiness": {"kind": "http", "path": "/healthcheck"},
+    }
 
 
 def roles(plan: Plan) -> list[ServeRoleResult]:
@@ -165,13 +155,13 @@ def roles(plan: Plan) -> list[ServeRoleResult]:
     found = [role.to_wire() for role in plan.roles]
     if plan.router is not None:
         found.append(
-            ServeRoleResult(
-                id=ROUTER,
-                kind="router",
-                declared_replica_count=1,
-                effective_replica_count=1,
-                effective_settings=dict(plan.router.settings),
-                effective_parallelism={},
-            )
+            {
+                "id": ROUTER,
+                "kind": "router",
+                "declared_replica_count": 1,
+                "effective_replica_count": 1,
+                "effective_settings": dict(plan.router.settings),
+                "effective_parallelism": {},
+            }
         )
     return found

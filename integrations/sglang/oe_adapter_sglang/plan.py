@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from inferlab_adapters.deployment import Plan, PortPlan, RoleRequest, Scope, span_names
 from inferlab_adapters.errors import Faults, shown
@@ -13,11 +14,13 @@ from inferlab_adapters.kv_transfer import (
     check_same_protocol,
 )
 from inferlab_adapters.parallelism import Layout
-from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
 from oe_adapter_sglang.options import option_table
 from oe_adapter_sglang.parallelism import layout
 from oe_adapter_sglang.settings import absent_settings
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol.answers import HttpActionSpec
 
 __all__ = [
     "absent_settings",
@@ -91,7 +94,7 @@ def check_plan(plan: Plan, faults: Faults, note: Callable[[str], None]) -> None:
 def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
     """``POST /flush_cache``: the server's own, or the one that sglang-router passes to all."""
     if plan.mechanism is None or plan.router is not None:
-        return HttpActionSpec(method="post", path="/flush_cache")
+        return {"method": "post", "path": "/flush_cache"}
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from inferlab_adapters.deployment import (
     Plan,
@@ -12,12 +13,14 @@ from inferlab_adapters.deployment import (
 )
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
-from inferlab_adapters.protocol.answers import HttpActionSpec
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
 from oe_adapter_vllm.options import option_table
 from oe_adapter_vllm.parallelism import layout
 from oe_adapter_vllm.settings import absent_settings
+
+if TYPE_CHECKING:
+    from inferlab_adapters.protocol.answers import HttpActionSpec
 
 __all__ = [
     "absent_settings",
@@ -77,7 +80,7 @@ def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:
     With prefill and decode the public endpoint is a router, which does not pass it on.
     """
     if plan.mechanism is None and plan.role("serve").settings.own["dev_endpoints"]:
-        return HttpActionSpec(method="post", path="/reset_prefix_cache")
+        return {"method": "post", "path": "/reset_prefix_cache"}
     return None
 
 
