@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ROUTER = "router"
 """The role id of every router, planned by us or owned by the control plane."""
 
+MASTER = "master"
+"""The port at which rank 0 of a replica is found by its other ranks."""
+
 BUILTIN = "builtin"
 POLICY = "round_robin"
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferlab_adapters.errors import Faults, pointer, shown
+from inferlab_adapters.ownership import CACHE, DEVICES
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_DEVICES = "the devices of the allocation; the control plane sets it"
+
+_DEVICES = f"{DEVICES}; the control plane sets it"
 
 DEVICE_VARIABLES: Mapping[str, str] = {
     "CUDA_VISIBLE_DEVICES": _DEVICES,
@@ -31,9 +33,7 @@ _CACHE_FOLDERS = {
     "TRITON_CACHE_DIR": "triton",
 }
 
-CACHE_VARIABLES: Mapping[str, str] = dict.fromkeys(
-    _CACHE_FOLDERS, "the cache root of the allocation"
-)
+CACHE_VARIABLES: Mapping[str, str] = dict.fromkeys(_CACHE_FOLDERS, CACHE)
 
 
 def cache_environment(cache: str, folders: Mapping[str, str]) -> dict[str, str]:

@@ -112,8 +112,17 @@ class OptionTable:
         return next((self._owned[name] for name in names if name in self._owned), None)
 
     def owner_of_spelling(self, token: str) -> str | None:
-        """Why a spelling that the parser does not list is refused all the same."""
-        return self._owned.get(self._fold(token.partition("=")[0]))
+        """Why a spelling that the parser does not list is refused all the same.
+
+        What begins several options is none here, but in a version without a catalogue it may be
+        just the one that is owned.
+        """
+        head = self._fold(token.partition("=")[0])
+        guess = not self.exact and self._grammar.prefix_matching and len(head) > 2
+        if head in self._owned or not guess:
+            return self._owned.get(head)
+        begun = (option for name, (option, _) in self._spellings.items() if name.startswith(head))
+        return next(filter(None, map(self.owner, begun)), None)
 
     def below_minimum(self, option: Option, value: Any) -> str | None:
         """Why a number, as JSON or as text, is too small for an option."""
@@ -171,7 +180,8 @@ class OptionTable:
     def find_setting(self, key: str) -> Reading | None:
         """The option that a settings key may mean in any spelling, for refusals and hints."""
         short = self._spellings.get(f"-{key}")
-        return self.read(f"--{key}") or (Reading(*short) if short else None)
+        written = self.read(f"--{key}") or self.read(f"--{key.replace('_', '-')}")
+        return written or (Reading(*short) if short else None)
 
     def is_option_like(self, token: str) -> bool:
         """Whether the parser would take the token for an option rather than a value.

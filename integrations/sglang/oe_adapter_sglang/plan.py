@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from inferlab_adapters.deployment import Plan, PortPlan, RoleRequest, Scope, span_names
+from inferlab_adapters.deployment import MASTER, Plan, PortPlan, RoleRequest, Scope, span_names
 from inferlab_adapters.errors import Faults, shown
 from inferlab_adapters.kv_transfer import (
     BOOTSTRAP,
@@ -15,25 +15,13 @@ from inferlab_adapters.kv_transfer import (
 )
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.settings import Settings
-from oe_adapter_sglang.options import option_table
-from oe_adapter_sglang.parallelism import layout
-from oe_adapter_sglang.settings import absent_settings
+from oe_adapter_sglang.options import option_table as option_table
+from oe_adapter_sglang.parallelism import layout as layout
+from oe_adapter_sglang.settings import absent_settings as absent_settings
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol.answers import HttpActionSpec
 
-__all__ = [
-    "absent_settings",
-    "check_plan",
-    "complete",
-    "layout",
-    "option_table",
-    "ports",
-    "prefix_cache_reset",
-    "render_inputs",
-]
-
-MASTER = "master"
 
 # Source: PortArgs.init_new in sglang/srt/server_args.py, 0.5.23: with attention data parallel the
 # rendezvous port and the six behind it are taken.

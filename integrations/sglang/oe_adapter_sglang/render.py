@@ -12,22 +12,29 @@ from inferlab_adapters import kv_transfer as libraries
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import host_port, is_ip
 from inferlab_adapters.allocation import Deployment, Rank, Replica
-from inferlab_adapters.deployment import Plan, RolePlan
+from inferlab_adapters.deployment import MASTER, Plan, RolePlan
 from inferlab_adapters.environment import cache_environment
 from inferlab_adapters.errors import Faults, pointer
 from inferlab_adapters.parallelism import Layout
 from oe_adapter_sglang import kv_transfer, router
-from oe_adapter_sglang.plan import MASTER
 
 _CACHE_FOLDERS = {"SGLANG_CACHE_DIR": "sglang", "SGLANG_DG_CACHE_DIR": "deep_gemm"}
 
 
 def check_deployment(deployment: Deployment, faults: Faults) -> None:
-    """Refuse ranks without an endpoint: each of them answers its own health check there."""
+    """Refuse ranks without an endpoint, where each answers its own health check, and stages
+    that lie across nodes: SGLang deals whole stages to a node, or whole nodes to a stage."""
     for rank in deployment.ranks:
         if rank.allocation.endpoint is None:
             where = pointer(rank.pointer, "endpoint")
             faults.add(where, "is missing: every SGLang rank binds one", "allocate it")
+    for replica in deployment.replicas.values():
+        stages = replica.role.layout.pipeline if replica.role else 1
+        nodes = len(replica.ranks)
+        if stages % nodes and nodes % stages:
+            where = pointer(replica.primary.pointer, "rank_count")
+            what = f"{stages} pipeline stages do not fit into {nodes} ranks"
+            faults.add(where, what, "one number must divide the other")
 
 
 def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command:

@@ -9,37 +9,52 @@ from pathlib import Path
 from inferlab_adapters.catalogue import select
 from inferlab_adapters.environment import CACHE_VARIABLES, DEVICE_VARIABLES
 from inferlab_adapters.options import OptionTable
+from inferlab_adapters.ownership import (
+    ATTENTION_CONTEXT,
+    ATTENTION_DATA,
+    CACHE,
+    DEVICES,
+    ENDPOINT,
+    EXPERT,
+    HOST,
+    HTTP_ONLY,
+    MODEL_LOCATOR,
+    PIPELINE,
+    PORTS,
+    RANKS,
+    REQUEST_ITSELF,
+    SERVED_NAME,
+    TENSOR,
+    TORCHRUN_VARIABLES,
+)
 from inferlab_adapters.settings import Reserved
 from oe_adapter_vllm.removed import REMOVED
 
 CATALOGUES = Path(__file__).with_name("catalogue")
 
-_ENDPOINT = "the endpoint of the allocation"
-_NODES = "the ranks of the allocations"
-_DATA_PARALLEL = "attention.data_parallel_size of the parallelism and the ranks of the allocations"
-_HTTP_ONLY = "the protocol: the endpoint is plain HTTP without credentials"
+_DATA_PARALLEL = f"{ATTENTION_DATA} and {RANKS}"
 
 OWNED: Mapping[str, str] = {
-    "model": "model_locator of the allocation",
-    "served_model_name": "served_name of the model",
-    "host": _ENDPOINT,
-    "port": _ENDPOINT,
-    "uds": _ENDPOINT,
-    "grpc": _HTTP_ONLY,
-    "grpc_port": _HTTP_ONLY,
-    "ssl_keyfile": _HTTP_ONLY,
-    "ssl_certfile": _HTTP_ONLY,
-    "ssl_ca_certs": _HTTP_ONLY,
-    "ssl_cert_reqs": _HTTP_ONLY,
-    "ssl_ciphers": _HTTP_ONLY,
-    "enable_ssl_refresh": _HTTP_ONLY,
-    "api_key": _HTTP_ONLY,
-    "config": "the request: put the options themselves into the settings",
-    "tensor_parallel_size": "outer.tensor_parallel_size of the parallelism",
-    "pipeline_parallel_size": "outer.pipeline_parallel_size of the parallelism",
-    "prefill_context_parallel_size": "attention.context_parallel_size of the parallelism",
-    "enable_expert_parallel": "experts.expert_parallel_size of the parallelism",
-    "data_parallel_size": "attention.data_parallel_size of the parallelism",
+    "model": MODEL_LOCATOR,
+    "served_model_name": SERVED_NAME,
+    "host": ENDPOINT,
+    "port": ENDPOINT,
+    "uds": ENDPOINT,
+    "grpc": HTTP_ONLY,
+    "grpc_port": HTTP_ONLY,
+    "ssl_keyfile": HTTP_ONLY,
+    "ssl_certfile": HTTP_ONLY,
+    "ssl_ca_certs": HTTP_ONLY,
+    "ssl_cert_reqs": HTTP_ONLY,
+    "ssl_ciphers": HTTP_ONLY,
+    "enable_ssl_refresh": HTTP_ONLY,
+    "api_key": HTTP_ONLY,
+    "config": REQUEST_ITSELF,
+    "tensor_parallel_size": TENSOR,
+    "pipeline_parallel_size": PIPELINE,
+    "prefill_context_parallel_size": ATTENTION_CONTEXT,
+    "enable_expert_parallel": EXPERT,
+    "data_parallel_size": ATTENTION_DATA,
     "data_parallel_rank": _DATA_PARALLEL,
     "data_parallel_start_rank": _DATA_PARALLEL,
     "data_parallel_size_local": _DATA_PARALLEL,
@@ -50,46 +65,40 @@ OWNED: Mapping[str, str] = {
     "data_parallel_external_lb": _DATA_PARALLEL,
     "data_parallel_multi_port_external_lb": _DATA_PARALLEL,
     "data_parallel_supervisor_port": _DATA_PARALLEL,
-    "nnodes": _NODES,
-    "node_rank": _NODES,
-    "master_addr": _NODES,
-    "master_port": _NODES,
-    "headless": _NODES,
-    "device_ids": "the devices of the allocation",
+    "nnodes": RANKS,
+    "node_rank": RANKS,
+    "master_addr": RANKS,
+    "master_port": RANKS,
+    "headless": RANKS,
+    "device_ids": DEVICES,
     "kv_transfer_config": "kv_transfer of the request and the kv_… settings",
     "tokens_only": "the planned endpoints, which it would take away",
     "--omni": "it hands the whole command line to another program",
 }
 """Options that come only from the request and the allocations, by the field that decides."""
 
-_SIDE_CHANNEL = "the ports of the allocation"
 _FRONT_END = "the planned endpoints, which another front end does not have"
 
 RESERVED_ENV = Reserved(
     names={
         **DEVICE_VARIABLES,
         **CACHE_VARIABLES,
-        "VLLM_CACHE_ROOT": "the cache root of the allocation",
-        "VLLM_HOST_IP": "the host of the allocation",
-        "VLLM_PORT": _SIDE_CHANNEL,
-        "VLLM_API_KEY": _HTTP_ONLY,
+        "VLLM_CACHE_ROOT": CACHE,
+        "VLLM_HOST_IP": HOST,
+        "VLLM_PORT": PORTS,
+        "VLLM_API_KEY": HTTP_ONLY,
         "VLLM_SERVER_DEV_MODE": "the setting dev_endpoints",
         "VLLM_USE_RUST_FRONTEND": _FRONT_END,
         "VLLM_RUST_FRONTEND_PATH": _FRONT_END,
-        "VLLM_MODEL_REDIRECT_PATH": "model_locator of the allocation",
+        "VLLM_MODEL_REDIRECT_PATH": MODEL_LOCATOR,
         "PROMETHEUS_MULTIPROC_DIR": "vLLM itself: a shared folder mixes the metrics of servers",
-        "RANK": _NODES,
-        "LOCAL_RANK": _NODES,
-        "WORLD_SIZE": _NODES,
-        "LOCAL_WORLD_SIZE": _NODES,
-        "MASTER_ADDR": _NODES,
-        "MASTER_PORT": _NODES,
+        **TORCHRUN_VARIABLES,
         "MC_FORCE_TCP": "the setting kv_transfer_protocol",
     },
     prefixes={
         "VLLM_DP_": _DATA_PARALLEL,
-        "VLLM_NIXL_SIDE_CHANNEL_": _SIDE_CHANNEL,
-        "VLLM_MOONCAKE_BOOTSTRAP_": _SIDE_CHANNEL,
+        "VLLM_NIXL_SIDE_CHANNEL_": PORTS,
+        "VLLM_MOONCAKE_BOOTSTRAP_": PORTS,
     },
 )
 """Environment variables that settings may not touch."""

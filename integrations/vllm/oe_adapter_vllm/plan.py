@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from inferlab_adapters.deployment import (
+    MASTER,
     Plan,
     PortPlan,
     RoleRequest,
@@ -15,25 +16,13 @@ from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
-from oe_adapter_vllm.options import option_table
-from oe_adapter_vllm.parallelism import layout
-from oe_adapter_vllm.settings import absent_settings
+from oe_adapter_vllm.options import option_table as option_table
+from oe_adapter_vllm.parallelism import layout as layout
+from oe_adapter_vllm.settings import absent_settings as absent_settings
 
 if TYPE_CHECKING:
     from inferlab_adapters.protocol.answers import HttpActionSpec
 
-__all__ = [
-    "absent_settings",
-    "check_plan",
-    "complete",
-    "layout",
-    "option_table",
-    "ports",
-    "prefix_cache_reset",
-    "render_inputs",
-]
-
-MASTER = "master"
 DEFAULT_PROFILER = {"profiler": "cuda"}
 _PROFILER_FOLDERS = {"cuda": None, "torch": "torch_profiler_dir", "proton": "proton_profiler_dir"}
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import is_ip, is_ipv6
 from inferlab_adapters.allocation import Deployment, Rank, Replica
-from inferlab_adapters.deployment import Plan, RolePlan
+from inferlab_adapters.deployment import MASTER, Plan, RolePlan
 from inferlab_adapters.environment import cache_environment
 from inferlab_adapters.errors import Faults, pointer
 from inferlab_adapters.kv_transfer import BOOTSTRAP
@@ -21,7 +21,6 @@ from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.values import compact_json, tokens
 from oe_adapter_vllm import kv_transfer, router
 from oe_adapter_vllm.parallelism import CONTEXT_OPTION
-from oe_adapter_vllm.plan import MASTER
 
 _CACHE_FOLDERS = {"VLLM_CACHE_ROOT": "vllm"}
 _NOT_HEADLESS = frozenset({"api_server_count"})
