@@ -96,6 +96,9 @@ def test_anchors_and_merges_are_followed() -> None:
             "line 1: a is of the type python/object:os.system; quote it",
         ),
         ("a: !!int x\n", "line 1: a does not read as what its tag says; "),
+        ('a: !!int ""\n', "line 1: a does not read as what its tag says; "),
+        ('a: !!float ""\n', "line 1: a does not read as what its tag says; "),
+        (f"a: 1{'0' * 100}\n", "line 1: a is a number of over 100 characters; "),
         ("a: !!bool x\n", "line 1: a does not read as what its tag says; "),
         ("a: !!set {x}\n", "line 1: a must be a mapping; "),
         ('a: "\\ud800"\n', "line 1: a holds a lone surrogate, which is no Unicode text; "),
@@ -105,7 +108,7 @@ def test_anchors_and_merges_are_followed() -> None:
         ("a:\tb: c\n", "line 1: is not YAML: "),
         ("a: \x01\n", "is not YAML: "),
         ("%YAML 9.9\n--- {}\n", "line 1: is not YAML: "),
-        ("a: &a [*a]\n", "is nested over"),
+        ("a: &a [*a]\n", "line 1: a.0.0 is nested over 50 deep, or holds itself; "),
         ("a: &a\n  <<: *a\n", "is nested over"),
     ],
 )
