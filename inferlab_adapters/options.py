@@ -13,7 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from inferlab_adapters.catalogue import Grammar, Option, Selection
+from inferlab_adapters.catalogue import Grammar, Kind, Option, Selection
 from inferlab_adapters.errors import did_you_mean
 
 _WHOLE_NUMBER = re.compile(r"-?\d+")
@@ -176,6 +176,17 @@ class OptionTable:
                     end += 1
             yield Use(index, token, reading, tuple(tokens[index + 1 : end]))
             index = end
+
+    def unlisted(self, name: str, value: Any) -> Option:
+        """How an option that no catalogue knows is written: judged by its value alone."""
+        click = self._grammar.parser == "click"
+        kinds: dict[type, Kind] = {bool: "switch", list: "list", dict: "json"}
+        return Option(
+            names=(f"--{name if click else name.replace('_', '-')}",),
+            dest=name,
+            kind=kinds.get(type(value), "value"),
+            style="repeat" if click else "items",
+        )
 
     def find_setting(self, key: str) -> Reading | None:
         """The option that a settings key may mean in any spelling, for refusals and hints."""

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 from inferlab_adapters import values
 from inferlab_adapters.arguments import ArgumentReader
-from inferlab_adapters.catalogue import Option
 from inferlab_adapters.environment import check_extra_env
 from inferlab_adapters.errors import Faults, did_you_mean, one_of, pointer, shown
 from inferlab_adapters.options import OptionTable
@@ -87,7 +86,7 @@ class Settings(NamedTuple):
         argv: list[str] = []
         for name in sorted(self.options.keys() - leave_out):
             value = self.options[name]
-            option = table.options.get(name) or _guessed(name, value)
+            option = table.options.get(name) or table.unlisted(name, value)
             argv += values.tokens(option, value)
         if not leave_out:
             return argv + self.extra_args
@@ -183,6 +182,10 @@ class SettingsReader:
     def _unknown_setting(self, name: str, value: Any, at: str) -> None:
         gone = self._table.removed(f"--{name}")
         reading = self._table.find_setting(name)
+        written = f"--{name}"
+        reason = self._table.owner_of_spelling(written) or self._table.owner_of_spelling(
+            written.replace("_", "-")
+        )
         if reading:
             owner = self._table.owner(reading.option)
             if owner:
@@ -193,6 +196,8 @@ class SettingsReader:
                 self._faults.add(at, "is a negative form", f"write {reading.option.name}: false")
             else:
                 self._faults.add(at, "is another spelling", f'write "{reading.option.name}"')
+        elif reason:
+            self._faults.add(at, f"is refused: {reason}", "remove it")
         elif gone and self._table.exact:
             self._faults.add(at, f"was removed in {gone.since}", gone.fix)
         elif self._table.exact or not _SNAKE.fullmatch(name):
@@ -206,16 +211,6 @@ class SettingsReader:
             self._note(
                 f"{at}: not in the catalogue of version {self._table.version}; passed on unchecked"
             )
-
-
-def _guessed(name: str, value: Any) -> Option:
-    """How an option that no catalogue knows is written: judged by its value alone."""
-    flag = "--" + name.replace("_", "-")
-    if isinstance(value, bool):
-        return Option(names=(flag,), dest=name, kind="switch")
-    if isinstance(value, list):
-        return Option(names=(flag,), dest=name, kind="list")
-    return Option(names=(flag,), dest=name, kind="json" if isinstance(value, dict) else "value")
 
 
 def _is_strings(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -51,6 +52,8 @@ def text_problem(option: Option, text: str) -> str | None:
             number: Any = int(text) if option.type == "int" else float(text)
         except ValueError:
             return f"must be {_singular(option.type)}, got {shown(text)}"
+        if not math.isfinite(number):
+            return f"must be a finite number, got {shown(text)}"
         return _choice_problem(option, str(number))
     return _scalar_problem(option, text)
 
