@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.adapters import ADAPTERS, golden_cases
 from tests.support.golden import GOLDEN, Case, Refusal, exchanges, folders, read, write
-from tests.support.schema import check_request
+from tests.support.schema import check_request, validator
 
 ALL = [
     pytest.param(framework, case, id=f"{framework}-{case.name}")
@@ -22,6 +22,7 @@ def test_the_answer_is_the_pinned_one(
     framework: str, case: Case | Refusal, request: pytest.FixtureRequest
 ) -> None:
     for exchange in exchanges(ADAPTERS[framework], case):
+        validator("AdapterResponse").validate(exchange.response)
         folder = GOLDEN / framework / exchange.name
         if request.config.getoption("--update-golden"):
             write(folder / "request.json", exchange.request)

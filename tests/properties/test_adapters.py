@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from inferlab_adapters.adapter import Adapter, Context
 from inferlab_adapters.wire import respond
+from tests.fourth.toy.oe_adapter_toy import ADAPTER as TOY
 from tests.properties.strategies import placements, requests
 from tests.support.adapters import ADAPTERS
 from tests.support.control_plane import (
@@ -33,9 +34,10 @@ def newest(adapter: Adapter) -> str:
     return adapter.recorded_versions()[-1]
 
 
-every_adapter = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=ADAPTERS.keys())
+EVERY = {**ADAPTERS, "toy": TOY}
+every_adapter = pytest.mark.parametrize("adapter", EVERY.values(), ids=EVERY)
 thorough = settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
