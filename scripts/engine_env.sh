@@ -4,6 +4,7 @@
 #   scripts/engine_env.sh vllm          vLLM that serves on a CPU, NIXL, vllm-router, a tiny model
 #   scripts/engine_env.sh vllm-0.33.0   a newer vLLM, to record its options with; it cannot serve
 #   scripts/engine_env.sh sglang        SGLang whose parser and argument checks run, sglang-router
+#   scripts/engine_env.sh sglang-serve  the same that also serves on a CPU, with mooncake
 #   scripts/engine_env.sh sglang-0.5.21 an older SGLang, to record its options with; -0.5.10 as well
 #
 # What is there and was made by the present recipe is kept. An environment appears under its name
@@ -85,6 +86,30 @@ recipe_sglang() {
   install "$1/bin/python" sglang-router==0.3.2
 }
 
+# Where SGLANG_USE_CPU_ENGINE=1 stands in the environment, it takes PyTorch's own operators on a CPU
+# without AMX. It still imports names from its kernel package, which the index has for GPUs only.
+# Mooncake, for prefill and decode servers, wants the system's libibverbs.so.1.
+recipe_sglang-serve() {
+  recipe_sglang "$1"
+  install "$1/bin/python" mooncake-transfer-engine-non-cuda==0.3.13.post1
+  local stand_in
+  stand_in=$(echo "$1"/lib/python*/site-packages)/sgl_kernel
+  mkdir "$stand_in"
+  cat >"$stand_in/__init__.py" <<'EOF'
+"""Stands in for SGLang's kernels: every name can be imported, and none can be called."""
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def missing(*_, **__):
+        raise NotImplementedError(f"sgl_kernel.{name} is not there on this CPU")
+
+    return missing
+EOF
+}
+
 recipe_sglang-0.5.21() {
   sglang_without_kernels "$1" 0.5.21
 }
@@ -99,7 +124,7 @@ make_venv() {
 }
 
 make_model() {
-  "$engines/vllm/bin/python" "$root/scripts/make_tiny_model.py" "$2"
+  "$python" "$root/scripts/make_tiny_model.py" "$2"
 }
 
 # Keep .engines/NAME if its stamp is the hash of this recipe, else make it anew beside its place.
@@ -120,13 +145,14 @@ keep_or_make() {
 hash_of() { sha256sum | cut -d ' ' -f 1; }
 
 name=${1:-}
-known=(vllm vllm-0.33.0 sglang sglang-0.5.21 sglang-0.5.10)
+known=(vllm vllm-0.33.0 sglang sglang-serve sglang-0.5.21 sglang-0.5.10)
 if [[ $# -ne 1 || " ${known[*]} " != *" $name "* ]]; then
   echo "usage: scripts/engine_env.sh $(IFS='|' && echo "${known[*]}")" >&2
   exit 2
 fi
 shared=(install overrides make_venv)
 [[ $name != sglang* ]] || shared+=(sglang_without_kernels)
+[[ $name != sglang-serve ]] || shared+=(recipe_sglang)
 
 mkdir -p "$engines"
 exec 9>"$engines/.lock"
@@ -144,7 +170,9 @@ fi
 
 stamp=$(declare -f "${shared[@]}" "recipe_$name" | hash_of)
 did=$(keep_or_make make_venv "$name" "$stamp")
-if [[ $name == vllm ]]; then
+# The model is vLLM's recipe's to keep up to date; where that was never run, SGLang makes one.
+if [[ $name == vllm || ($name =~ ^sglang(-serve)?$ && ! -e $engines/tiny-model) ]]; then
+  python="$engines/$name/bin/python"
   stamp=$(cat <(echo "$stamp") "$root/scripts/make_tiny_model.py" | hash_of)
   did+=", $(keep_or_make make_model tiny-model "$stamp")"
 fi
