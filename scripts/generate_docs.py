@@ -1,6 +1,6 @@
-"""Write the settings pages from the adapters' own declarations and catalogues.
+"""Write the pages that follow from the adapters' declarations and from what the tests show.
 
-python scripts/generate_docs.py            write docs/settings-<framework>.md
+python scripts/generate_docs.py            write docs/settings-<framework>.md and docs/support.md
 python scripts/generate_docs.py --check    exit 1 with one line when they are stale
 """
 
@@ -38,9 +38,13 @@ def main(argv: list[str]) -> int:
     if argv not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
+    pages = {
+        DOCS / f"settings-{point.name}.md": page(point.load())
+        for point in entry_points(group="inferlab_adapters.adapters")
+    }
+    pages[DOCS / "support.md"] = support()
     stale = []
-    for point in entry_points(group="inferlab_adapters.adapters"):
-        path, text = DOCS / f"settings-{point.name}.md", page(point.load())
+    for path, text in pages.items():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(path.relative_to(ROOT)))
@@ -146,6 +150,39 @@ def value_of(option: Option) -> str:
     if option.kind == "list":
         return f"array of {value}"
     return f"{value} or object" if option.json else value
+
+
+def support() -> str:
+    """The page of capabilities, from the data that the tests hold against what they do."""
+    sys.path.insert(0, str(ROOT))
+    from tests.support.evidence import CAPABILITIES, EVIDENCE, state
+
+    titles = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM"}
+    lines = [
+        "# What is supported",
+        "",
+        "Written by `scripts/generate_docs.py` from `tests/support/evidence.py`, which names the "
+        "golden cases and tests behind every cell; do not edit.",
+        "",
+        "| | means |",
+        "| --- | --- |",
+        "| run | a real engine was started as rendered, by a smoke test, and completed prompts |",
+        "| checked | it stands on a command line that the engine's own parser and argument checks "
+        "took |",
+        "| planned | it plans and renders by what the engine's sources say; nothing of the engine "
+        "has seen it |",
+        "| - | refused, or there is nothing to ask for |",
+        "",
+        "What no command line shows (environment variables, endpoints, the control plane's own "
+        "router) can only be run or planned. The smoke tests run on one machine without GPUs.",
+        "",
+        f"| | {' | '.join(titles.get(name, name) for name in EVIDENCE)} |",
+        f"| --- |{' --- |' * len(EVIDENCE)}",
+    ]
+    for capability in CAPABILITIES:
+        cells = " | ".join(state(framework, capability) for framework in EVIDENCE)
+        lines.append(f"| {capability} | {cells} |")
+    return "\n".join(lines) + "\n"
 
 
 def newest(adapter: Adapter) -> OptionTable:
