@@ -69,10 +69,14 @@ def canonical(host: str) -> str:
     return str(address) if address is not None else host.rstrip(".").lower()
 
 
+def url_host(host: str) -> str:
+    """The host as URLs hold it: an IPv6 address in brackets."""
+    return f"[{host}]" if is_ipv6(host) else host
+
+
 def host_port(endpoint: EndpointAssignment) -> str:
     """``host:port``, an IPv6 host in brackets."""
-    host = f"[{endpoint.host}]" if is_ipv6(endpoint.host) else endpoint.host
-    return f"{host}:{endpoint.port}"
+    return f"{url_host(endpoint.host)}:{endpoint.port}"
 
 
 def http_url(endpoint: EndpointAssignment) -> str:

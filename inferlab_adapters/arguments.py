@@ -76,6 +76,9 @@ class ArgumentReader:
             what = f"{shown(use.token)} sets {option.name} a second time"
             had, now = shown(options[option.name]), shown(_value_of(use))
             self._faults.add(at, f"{what}: {had} in the settings, {now} here", "keep one")
+        elif option.name in self._table.judged:
+            what = f"{shown(use.token)} sets {option.name}, which is held against the shape"
+            self._faults.add(at, what, f"put {option.name} into the settings")
         # The parser keeps the last of two, and of a JSON text beside dotted children only those.
         rivals = [(option.dest, path), (option.dest, ())]
         if not path:

@@ -8,7 +8,7 @@ duplicates and catalogue checks all go through it, so that no two of them can di
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -59,7 +59,8 @@ class OptionTable:
     ``owned`` maps an option's setting name to the field of the request that decides it, or a
     spelling that the parser itself does not list to the reason why it is refused; ``removed``
     maps a long spelling to its fate; ``aliases`` adds spellings that the framework rewrites
-    before parsing; ``minimums`` bounds numbers that the parser would take.
+    before parsing; ``minimums`` bounds numbers that the parser would take; ``judged`` names the
+    options whose values the adapter holds against the shape, so that they must be settings.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class OptionTable:
         removed: Mapping[str, Removed],
         aliases: Mapping[str, str] = MappingProxyType({}),
         minimums: Mapping[str, int] = MappingProxyType({}),
+        judged: Set[str] = frozenset(),
     ) -> None:
         self.options = selection.catalogue.options
         self.version = selection.catalogue.version
@@ -79,6 +81,7 @@ class OptionTable:
         self._owned = owned
         self._removed = removed
         self._minimums = minimums
+        self.judged = judged
         self._rewritten = aliases
 
     @cached_property

@@ -777,3 +777,29 @@ def test_row_48_devices_are_not_chosen_by_option() -> None:
 def test_row_50_nothing_takes_the_http_server_away(settings: Json, version: str) -> None:
     """Row 50: an option put another server in the place of the one that everybody waits for."""
     VLLM.settings_refusal(settings, version)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["--distributed-executor-backend", "external_launcher"],
+        ["--decode-context-parallel-size=3"],
+        ["--enable-eplb"],
+        ["--no-enable-eplb"],
+    ],
+)
+def test_row_17_an_option_held_against_the_shape_must_be_a_setting(tokens: list[str]) -> None:
+    """Row 17: as an extra argument its value would reach the engine unchecked."""
+    message = VLLM.settings_refusal({"extra_args": tokens})
+    assert message.startswith("/input/roles/0/settings/extra_args/0: ")
+    assert "held against the shape; put " in message
+
+
+def test_row_33_metrics_of_the_router_are_bound_to_an_address() -> None:
+    """Row 33: on a name vllm-router opens them on every interface, and says nothing."""
+
+    def spoil(allocations: list[Json]) -> None:
+        allocations[-1]["ports"]["prometheus"]["host"] = "node1"
+
+    message = VLLM.render_refusal(pair(routing_backend="vllm-router"), spoil)
+    assert '/ports/prometheus/host: "node1" is a name' in message

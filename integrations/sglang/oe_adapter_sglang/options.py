@@ -62,6 +62,7 @@ OWNED: Mapping[str, str] = {
     "enable_dp_attention": ATTENTION_DATA,
     "attn_cp_size": ATTENTION_CONTEXT,
     "ep_size": EXPERT,
+    "dwdp_size": f"{ATTENTION_DATA} and {EXPERT}, which it would change",
     "moe_dp_size": "experts.data_parallel_size of the parallelism",
     "moe_dense_tp_size": "experts.dense_tensor_parallel_size of the parallelism",
     "nnodes": RANKS,
@@ -99,4 +100,9 @@ RESERVED_ENV = Reserved(
 @lru_cache(maxsize=8)
 def option_table(framework_version: str) -> OptionTable:
     """The options of an SGLang version; the newest catalogue's when it is unavailable."""
-    return OptionTable(select(CATALOGUES, framework_version), owned=OWNED, removed=REMOVED)
+    return OptionTable(
+        select(CATALOGUES, framework_version),
+        owned=OWNED,
+        removed=REMOVED,
+        judged={"moe_a2a_backend"},
+    )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from inferlab_adapters.deployment import MASTER, Plan, PortPlan, RoleRequest, Scope, span_names
+from inferlab_adapters.deployment import (
+    MASTER,
+    Plan,
+    PortPlan,
+    RolePlan,
+    RoleRequest,
+    Scope,
+    span_names,
+)
 from inferlab_adapters.errors import Faults, shown
 from inferlab_adapters.kv_transfer import (
     BOOTSTRAP,
@@ -24,8 +32,11 @@ if TYPE_CHECKING:
 
 
 # Source: PortArgs.init_new in sglang/srt/server_args.py, 0.5.23: with attention data parallel the
-# rendezvous port and the six behind it are taken.
-_DERIVED_PORTS = 7
+# rendezvous port, the six behind it and, for the handshake, the thirteenth are taken.
+_DERIVED_PORTS = 14
+
+# Source: sglang/srt/arg_groups of 0.5.23, where it was run: all others set ep_size to tp_size.
+_FREE_A2A_BACKENDS = ("none", "ascend_tp")
 
 
 def ports(scope: Scope, role: RoleRequest, shape: Layout) -> PortPlan:
@@ -59,6 +70,8 @@ def complete(
 
 def check_plan(plan: Plan, faults: Faults, note: Callable[[str], None]) -> None:
     """Refuse names and pairs that SGLang cannot serve, and note what may not work."""
+    for planned in plan.roles:
+        _check_a2a_backend(planned, faults)
     name = plan.scope.model.served_name
     if ":" in name:
         what = f"{shown(name)} has a colon, which SGLang reads as model:adapter"
@@ -77,6 +90,14 @@ def check_plan(plan: Plan, faults: Faults, note: Callable[[str], None]) -> None:
             f"{decode.request.pointer}: attention tensor parallel is {theirs.attention_tensor} in "
             f"decode and {ours.attention_tensor} in prefill, which fails for some models"
         )
+
+
+def _check_a2a_backend(role: RolePlan, faults: Faults) -> None:
+    asked, shape = role.settings.options.get("moe_a2a_backend", "none"), role.layout
+    if asked not in _FREE_A2A_BACKENDS and shape.expert != shape.tensor:
+        what = f"{shown(asked)} makes expert parallel {shape.tensor}, this role has {shape.expert}"
+        hint = f"set experts.expert_parallel_size to {shape.tensor}, or another backend"
+        faults.add(role.settings.at("moe_a2a_backend"), what, hint)
 
 
 def prefix_cache_reset(plan: Plan) -> HttpActionSpec | None:

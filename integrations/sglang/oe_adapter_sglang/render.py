@@ -9,6 +9,7 @@ Source: sglang/srt/server_args.py and srt/entrypoints/engine.py, 0.5.23.
 from __future__ import annotations
 
 from inferlab_adapters import kv_transfer as libraries
+from inferlab_adapters import pd_router
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import host_port, is_ip
 from inferlab_adapters.allocation import Deployment, Rank, Replica
@@ -35,6 +36,7 @@ def check_deployment(deployment: Deployment, faults: Faults) -> None:
             where = pointer(replica.primary.pointer, "rank_count")
             what = f"{stages} pipeline stages do not fit into {nodes} ranks"
             faults.add(where, what, "one number must divide the other")
+    pd_router.check_addresses(deployment, faults, bind_names=False)
 
 
 def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command:

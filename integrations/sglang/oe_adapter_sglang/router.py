@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from inferlab_adapters import pd_router
 from inferlab_adapters.adapter import Command
+from inferlab_adapters.addresses import url_host
 from inferlab_adapters.deployment import NativeRouter
 from inferlab_adapters.kv_transfer import BOOTSTRAP
 
@@ -41,4 +42,5 @@ ROUTERS = {
 def render(deployment: Deployment, rank: Rank) -> Command:
     """The router's command."""
     program = ["python3", "-m", "sglang_router.launch_router", "--pd-disaggregation"]
+    program += ["--host", url_host(rank.endpoint.host)]
     return pd_router.command(program, deployment, rank, bootstrap=True)

@@ -10,6 +10,7 @@ vllm/entrypoints/cli/serve.py and vllm/config/parallel.py, 0.32.0.
 
 from __future__ import annotations
 
+from inferlab_adapters import pd_router
 from inferlab_adapters.adapter import Command
 from inferlab_adapters.addresses import is_ip, is_ipv6
 from inferlab_adapters.allocation import Deployment, Rank, Replica
@@ -44,6 +45,7 @@ def check_deployment(deployment: Deployment, faults: Faults) -> None:
                     where = pointer(rank.pointer, "ports", BOOTSTRAP, "host")
                     what = "is IPv6, but vLLM's Mooncake bootstrap server listens on IPv4 only"
                     faults.add(where, what, "give an IPv4 address, or use nixl")
+    pd_router.check_addresses(deployment, faults, bind_names=True)
 
 
 def _check_nodes(role: RolePlan, replica: Replica, faults: Faults) -> None:

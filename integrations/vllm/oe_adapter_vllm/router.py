@@ -30,4 +30,5 @@ def render(deployment: Deployment, rank: Rank) -> Command:
     """The router's command; only with Mooncake does it ask prefill's bootstrap port."""
     mechanism = str(deployment.plan.scope.mechanism)
     program = [NAME, "--vllm-pd-disaggregation", "--kv-connector", mechanism]
+    program += ["--host", rank.endpoint.host]
     return pd_router.command(program, deployment, rank, bootstrap=mechanism == "mooncake")
