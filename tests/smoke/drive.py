@@ -1,10 +1,10 @@
 """Launch a deployment on this machine and use it: the control plane of the smoke tests.
 
 Run in namespaces of its own (network and processes), where only what it started exists:
-``python -m tests.smoke.drive REQUEST RANKS ENGINE_BIN MODEL FOLDER``, where RANKS says over how
-many processes each replica is spread. It plans and renders through the adapter's program, starts
-every process as rendered, waits for the planned readiness, completes a prompt on each endpoint
-path, stops everything, and prints a JSON report.
+``python -m tests.smoke.drive ADAPTER REQUEST RANKS ENGINE_BIN MODEL FOLDER``, where ADAPTER is a
+module, and RANKS says over how many processes each replica is spread. It plans and renders through
+the adapter's program, starts every process as rendered, waits for the planned readiness, completes
+a prompt on each endpoint path, stops everything, and prints a JSON report.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def drive(
 
 
 def main() -> None:
-    request, ranks, engine_bin, model, folder = sys.argv[1:]
+    adapter, request, ranks, engine_bin, model, folder = sys.argv[1:]
     report = drive(
-        "oe_adapter_vllm",
+        adapter,
         json.loads(Path(request).read_text(encoding="utf-8")),
         int(ranks),
         Path(engine_bin),

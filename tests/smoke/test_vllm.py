@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.smoke.launch import EXAMPLES, launch
 from tests.support.control_plane import Json
-from tests.support.engines import ROOT, TINY_MODEL, engine_python, own_namespaces
 
 pytestmark = pytest.mark.smoke
 
-
-EXAMPLES = ROOT / "examples"
-
-
-def drive(request: Path, folder: Path, ranks: int = 1) -> Json:
-    """Run a deployment in namespaces of its own; the driver's report."""
-    engine_bin = engine_python("vllm").parent
-    module = [sys.executable, "-m", "tests.smoke.drive"]
-    command = [*own_namespaces(), *module, request, ranks, engine_bin, TINY_MODEL, folder]
-    done = subprocess.run(list(map(str, command)), cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert done.returncode == 0
-    report: Json = json.loads(done.stdout)
-    print(json.dumps(report, indent=2))
-    assert all(report["texts"].values())
-    assert report["left_running"] == []
-    return report
+drive = partial(launch, "oe_adapter_vllm", "vllm")
 
 
 def test_a_single_server_completes_on_each_path(tmp_path: Path) -> None:

@@ -148,6 +148,8 @@ _VLLM_PAIR = f"{_SMOKE_VLLM}test_prefill_and_decode_behind_the_router_complete_o
 _VLLM_TENSOR = f"{_SMOKE_VLLM}test_a_replica_of_two_processes_completes[tensor]"
 _VLLM_DATA = f"{_SMOKE_VLLM}test_a_replica_of_two_processes_completes[data]"
 
+_SGLANG_SINGLE = "tests/smoke/test_sglang.py::test_a_single_server_completes_on_each_path"
+
 _OWN_FILES = Absent(why="the engine reads its files itself, on the machine it runs on")
 
 
@@ -213,7 +215,9 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "render inputs": _OWN_FILES,
     },
     "sglang": {
-        "single server": Shown(cases=("single-tp2",), token="--served-model-name"),
+        "single server": Shown(
+            cases=("single-tp2",), token="--served-model-name", runs=(_SGLANG_SINGLE,)
+        ),
         "tensor parallel": Shown(cases=("single-tp2",), token="--tp-size"),
         "pipeline parallel": Shown(cases=("single-pp2",), token="--pp-size"),
         "attention data parallel": Shown(cases=("single-tp8-dp2-ep8",), token="--attn-dp-size"),
@@ -241,7 +245,9 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "KV transfer by GDS": Refused(request=_held_to("gds")),
         "IPv6": Shown(cases=("1p1d-nixl-ipv6",), token="fd00::1"),
         "profiling": Shown(cases=("1p1d-nixl-profiling",)),
-        "prefix cache reset": Shown(cases=("single-tp2", "1p1d-mooncake-sglang-router")),
+        "prefix cache reset": Shown(
+            cases=("single-tp2", "1p1d-mooncake-sglang-router"), runs=(_SGLANG_SINGLE,)
+        ),
         "launch files": _OWN_FILES,
         "render inputs": _OWN_FILES,
     },
