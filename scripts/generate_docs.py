@@ -1,6 +1,6 @@
 """Write the pages that follow from the adapters' declarations and from what the tests show.
 
-python scripts/generate_docs.py            write docs/settings-<framework>.md and docs/support.md
+python scripts/generate_docs.py            write docs/settings-<adapter>.md and docs/support.md
 python scripts/generate_docs.py --check    exit 1 with one line when they are stale
 """
 
@@ -39,8 +39,8 @@ def main(argv: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     pages = {
-        DOCS / f"settings-{point.name}.md": page(point.load())
-        for point in entry_points(group="inferlab_adapters.adapters")
+        DOCS / f"settings-{adapter.name.removeprefix('oe-adapter-')}.md": page(adapter)
+        for adapter in (point.load() for point in entry_points(group="inferlab_adapters.adapters"))
     }
     pages[DOCS / "support.md"] = support()
     stale = []

@@ -6,24 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from inferlab_adapters import ownership as owner
 from inferlab_adapters.catalogue import select
 from inferlab_adapters.environment import CACHE_VARIABLES, DEVICE_VARIABLES
 from inferlab_adapters.options import OptionTable
-from inferlab_adapters.ownership import (
-    ATTENTION_CONTEXT,
-    ATTENTION_DATA,
-    CACHE,
-    DEVICES,
-    ENDPOINT,
-    EXPERT,
-    HTTP_ONLY,
-    MODEL_LOCATOR,
-    PIPELINE,
-    RANKS,
-    SERVED_NAME,
-    TENSOR,
-    TORCHRUN_VARIABLES,
-)
 from inferlab_adapters.settings import Reserved
 from oe_adapter_trtllm.removed import removed
 
@@ -36,23 +22,23 @@ _PEERS = "the plan: its servers and their router are fixed"
 _TEXT_ONLY = "the protocol: the endpoint completes text"
 
 OWNED: Mapping[str, str] = {
-    "model": MODEL_LOCATOR,
-    NAME_OPTION: SERVED_NAME,
-    "host": ENDPOINT,
-    "port": ENDPOINT,
-    "report_addr": ENDPOINT,
-    "tensor_parallel_size": TENSOR,
-    "pipeline_parallel_size": PIPELINE,
-    "context_parallel_size": ATTENTION_CONTEXT,
-    "enable_attention_dp": ATTENTION_DATA,
-    "moe_expert_parallel_size": EXPERT,
+    "model": owner.MODEL_LOCATOR,
+    NAME_OPTION: owner.SERVED_NAME,
+    "host": owner.ENDPOINT,
+    "port": owner.ENDPOINT,
+    "report_addr": owner.ENDPOINT,
+    "tensor_parallel_size": owner.TENSOR,
+    "pipeline_parallel_size": owner.PIPELINE,
+    "context_parallel_size": owner.ATTENTION_CONTEXT,
+    "enable_attention_dp": owner.ATTENTION_DATA,
+    "moe_expert_parallel_size": owner.EXPERT,
     "moe_cluster_parallel_size": "the experts of the parallelism, which have no clusters",
-    "gpus_per_node": DEVICES,
+    "gpus_per_node": owner.DEVICES,
     YAML_OPTION: "the setting extra_llm_api_options",
     "set": "the setting extra_llm_api_options_patch",
     "backend": "this adapter, which serves the PyTorch backend",
-    "grpc": HTTP_ONLY,
-    "grpc_protocol": HTTP_ONLY,
+    "grpc": owner.HTTP_ONLY,
+    "grpc_protocol": owner.HTTP_ONLY,
     "server_role": _PEERS,
     "metadata_server_config_file": _PEERS,
     "disagg_cluster_uri": _PEERS,
@@ -74,14 +60,14 @@ _OWNED_NAMES = {**OWNED, **{short: OWNED[name] for short, name in _SHORT.items()
 OWNED_KEYS: Mapping[str, str] = {
     **_OWNED_NAMES,
     "moe_tensor_parallel_size": "experts.tensor_parallel_size of the parallelism",
-    "cp_config": ATTENTION_CONTEXT,
-    "dwdp_config": DEVICES,
-    "mpi_session": RANKS,
-    "_mpi_session": RANKS,
-    "orchestrator_type": RANKS,
-    "ray_placement_config": RANKS,
+    "cp_config": owner.ATTENTION_CONTEXT,
+    "dwdp_config": owner.DEVICES,
+    "mpi_session": owner.RANKS,
+    "_mpi_session": owner.RANKS,
+    "orchestrator_type": owner.RANKS,
+    "ray_placement_config": owner.RANKS,
     "disagg_cluster": _PEERS,
-    "internal_request_auth_key": HTTP_ONLY,
+    "internal_request_auth_key": owner.HTTP_ONLY,
 }
 """The same for the keys of the YAML, which has some that no option has."""
 
@@ -99,8 +85,8 @@ RESERVED_ENV = Reserved(
     names={
         **DEVICE_VARIABLES,
         **CACHE_VARIABLES,
-        "TLLM_TORCH_PROFILER_DIR": CACHE,
-        "TLLM_DISABLE_MPI": RANKS,
+        "TLLM_TORCH_PROFILER_DIR": owner.CACHE,
+        "TLLM_DISABLE_MPI": owner.RANKS,
         "TLLM_EXECUTOR_ATTACH_INFO": _FRONT_END,
         "TLLM_EXECUTOR_FRONTEND_ID": _FRONT_END,
         "TLLM_FRONTEND_READY_FD": _FRONT_END,
@@ -119,16 +105,16 @@ RESERVED_ENV = Reserved(
         "TRTLLM_USE_MOONCAKE_KVCACHE": _TRANSFER,
         "TRTLLM_USE_MPI_KVCACHE": _TRANSFER,
         "PROMETHEUS_MULTIPROC_DIR": "TensorRT-LLM itself: a shared folder mixes metrics",
-        "RAY_LOCAL_WORLD_SIZE": RANKS,
-        **TORCHRUN_VARIABLES,
+        "RAY_LOCAL_WORLD_SIZE": owner.RANKS,
+        **owner.TORCHRUN_VARIABLES,
     },
     prefixes={
-        "TLLM_SPAWN_PROXY_PROCESS": RANKS,
+        "TLLM_SPAWN_PROXY_PROCESS": owner.RANKS,
         "TRTLLM_DISAGG_COORDINATOR_": _ROUTER,
-        "OMPI_": RANKS,
-        "PMIX_": RANKS,
-        "PMI_": RANKS,
-        "SLURM_": RANKS,
+        "OMPI_": owner.RANKS,
+        "PMIX_": owner.RANKS,
+        "PMI_": owner.RANKS,
+        "SLURM_": owner.RANKS,
     },
 )
 """Environment variables that settings may not touch."""

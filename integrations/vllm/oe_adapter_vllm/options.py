@@ -6,55 +6,38 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from inferlab_adapters import ownership as owner
 from inferlab_adapters.catalogue import select
 from inferlab_adapters.environment import CACHE_VARIABLES, DEVICE_VARIABLES
 from inferlab_adapters.options import OptionTable
-from inferlab_adapters.ownership import (
-    ATTENTION_CONTEXT,
-    ATTENTION_DATA,
-    CACHE,
-    DEVICES,
-    ENDPOINT,
-    EXPERT,
-    HOST,
-    HTTP_ONLY,
-    MODEL_LOCATOR,
-    PIPELINE,
-    PORTS,
-    RANKS,
-    REQUEST_ITSELF,
-    SERVED_NAME,
-    TENSOR,
-    TORCHRUN_VARIABLES,
-)
 from inferlab_adapters.settings import Reserved
 from oe_adapter_vllm.removed import REMOVED
 
 CATALOGUES = Path(__file__).with_name("catalogue")
 
-_DATA_PARALLEL = f"{ATTENTION_DATA} and {RANKS}"
+_DATA_PARALLEL = f"{owner.ATTENTION_DATA} and {owner.RANKS}"
 
 OWNED: Mapping[str, str] = {
-    "model": MODEL_LOCATOR,
-    "served_model_name": SERVED_NAME,
-    "host": ENDPOINT,
-    "port": ENDPOINT,
-    "uds": ENDPOINT,
-    "grpc": HTTP_ONLY,
-    "grpc_port": HTTP_ONLY,
-    "ssl_keyfile": HTTP_ONLY,
-    "ssl_certfile": HTTP_ONLY,
-    "ssl_ca_certs": HTTP_ONLY,
-    "ssl_cert_reqs": HTTP_ONLY,
-    "ssl_ciphers": HTTP_ONLY,
-    "enable_ssl_refresh": HTTP_ONLY,
-    "api_key": HTTP_ONLY,
-    "config": REQUEST_ITSELF,
-    "tensor_parallel_size": TENSOR,
-    "pipeline_parallel_size": PIPELINE,
-    "prefill_context_parallel_size": ATTENTION_CONTEXT,
-    "enable_expert_parallel": EXPERT,
-    "data_parallel_size": ATTENTION_DATA,
+    "model": owner.MODEL_LOCATOR,
+    "served_model_name": owner.SERVED_NAME,
+    "host": owner.ENDPOINT,
+    "port": owner.ENDPOINT,
+    "uds": owner.ENDPOINT,
+    "grpc": owner.HTTP_ONLY,
+    "grpc_port": owner.HTTP_ONLY,
+    "ssl_keyfile": owner.HTTP_ONLY,
+    "ssl_certfile": owner.HTTP_ONLY,
+    "ssl_ca_certs": owner.HTTP_ONLY,
+    "ssl_cert_reqs": owner.HTTP_ONLY,
+    "ssl_ciphers": owner.HTTP_ONLY,
+    "enable_ssl_refresh": owner.HTTP_ONLY,
+    "api_key": owner.HTTP_ONLY,
+    "config": owner.REQUEST_ITSELF,
+    "tensor_parallel_size": owner.TENSOR,
+    "pipeline_parallel_size": owner.PIPELINE,
+    "prefill_context_parallel_size": owner.ATTENTION_CONTEXT,
+    "enable_expert_parallel": owner.EXPERT,
+    "data_parallel_size": owner.ATTENTION_DATA,
     "data_parallel_rank": _DATA_PARALLEL,
     "data_parallel_start_rank": _DATA_PARALLEL,
     "data_parallel_size_local": _DATA_PARALLEL,
@@ -65,12 +48,12 @@ OWNED: Mapping[str, str] = {
     "data_parallel_external_lb": _DATA_PARALLEL,
     "data_parallel_multi_port_external_lb": _DATA_PARALLEL,
     "data_parallel_supervisor_port": _DATA_PARALLEL,
-    "nnodes": RANKS,
-    "node_rank": RANKS,
-    "master_addr": RANKS,
-    "master_port": RANKS,
-    "headless": RANKS,
-    "device_ids": DEVICES,
+    "nnodes": owner.RANKS,
+    "node_rank": owner.RANKS,
+    "master_addr": owner.RANKS,
+    "master_port": owner.RANKS,
+    "headless": owner.RANKS,
+    "device_ids": owner.DEVICES,
     "kv_transfer_config": "kv_transfer of the request and the kv_… settings",
     "tokens_only": "the planned endpoints, which it would take away",
     "--omni": "it hands the whole command line to another program",
@@ -83,22 +66,22 @@ RESERVED_ENV = Reserved(
     names={
         **DEVICE_VARIABLES,
         **CACHE_VARIABLES,
-        "VLLM_CACHE_ROOT": CACHE,
-        "VLLM_HOST_IP": HOST,
-        "VLLM_PORT": PORTS,
-        "VLLM_API_KEY": HTTP_ONLY,
+        "VLLM_CACHE_ROOT": owner.CACHE,
+        "VLLM_HOST_IP": owner.HOST,
+        "VLLM_PORT": owner.PORTS,
+        "VLLM_API_KEY": owner.HTTP_ONLY,
         "VLLM_SERVER_DEV_MODE": "the setting dev_endpoints",
         "VLLM_USE_RUST_FRONTEND": _FRONT_END,
         "VLLM_RUST_FRONTEND_PATH": _FRONT_END,
-        "VLLM_MODEL_REDIRECT_PATH": MODEL_LOCATOR,
+        "VLLM_MODEL_REDIRECT_PATH": owner.MODEL_LOCATOR,
         "PROMETHEUS_MULTIPROC_DIR": "vLLM itself: a shared folder mixes the metrics of servers",
-        **TORCHRUN_VARIABLES,
+        **owner.TORCHRUN_VARIABLES,
         "MC_FORCE_TCP": "the setting kv_transfer_protocol",
     },
     prefixes={
         "VLLM_DP_": _DATA_PARALLEL,
-        "VLLM_NIXL_SIDE_CHANNEL_": PORTS,
-        "VLLM_MOONCAKE_BOOTSTRAP_": PORTS,
+        "VLLM_NIXL_SIDE_CHANNEL_": owner.PORTS,
+        "VLLM_MOONCAKE_BOOTSTRAP_": owner.PORTS,
     },
 )
 """Environment variables that settings may not touch."""
