@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from inferlab_adapters.adapter import Adapter, Command
 from inferlab_adapters.deployment import (
@@ -61,35 +61,44 @@ class Rendering(Protocol):
     def render_router(self, deployment: Deployment, rank: Rank, /) -> Command: ...
 
 
+class Identity(NamedTuple):
+    """What the adapter is called, and the engine it is for; see :class:`Adapter`."""
+
+    name: str
+    version: str
+    framework: str
+    distribution: str
+
+
+class Declarations(NamedTuple):
+    """What an integration's modules declare; see the fields of the same names there."""
+
+    catalogues: Path
+    mechanisms: Mapping[KvTransferMechanism, Mechanism]
+    routers: Mapping[str, NativeRouter]
+    own_settings: Sequence[OwnSetting]
+    reserved_env: Reserved
+
+
 class FrameworkAdapter(Adapter):
     """An adapter whose hooks are the functions of two modules."""
 
     def __init__(
         self,
+        identity: Identity,
+        declarations: Declarations,
         *,
-        name: str,
-        version: str,
-        framework: str,
-        distribution: str,
-        catalogues: Path,
-        mechanisms: Mapping[KvTransferMechanism, Mechanism],
-        routers: Mapping[str, NativeRouter],
-        own_settings: Sequence[OwnSetting],
-        reserved_env: Reserved,
         planning: Planning,
         rendering: Rendering,
         readiness_path: str = "/v1/models",
         nothing: str = "",
     ) -> None:
-        self.name = name
-        self.version = version
-        self.framework = framework
-        self.distribution = distribution
-        self.catalogues = catalogues
-        self.mechanisms = mechanisms
-        self.routers = routers
-        self.own_settings = own_settings
-        self.reserved_env = reserved_env
+        self.name, self.version, self.framework, self.distribution = identity
+        self.catalogues = declarations.catalogues
+        self.mechanisms = declarations.mechanisms
+        self.routers = declarations.routers
+        self.own_settings = declarations.own_settings
+        self.reserved_env = declarations.reserved_env
         self.readiness_path = readiness_path
         self.nothing = nothing
         self._planning = planning

@@ -1,6 +1,6 @@
 """The SGLang adapter: plans and renders SGLang deployments."""
 
-from inferlab_adapters.framework import FrameworkAdapter
+from inferlab_adapters.framework import Declarations, FrameworkAdapter, Identity
 from oe_adapter_sglang import plan, render
 from oe_adapter_sglang.kv_transfer import MECHANISMS
 from oe_adapter_sglang.options import CATALOGUES, RESERVED_ENV
@@ -10,15 +10,8 @@ from oe_adapter_sglang.settings import OWN_SETTINGS
 __version__ = "0.1.0"
 
 ADAPTER = FrameworkAdapter(
-    name="oe-adapter-sglang",
-    version=__version__,
-    framework="sglang",
-    distribution="sglang",
-    catalogues=CATALOGUES,
-    mechanisms=MECHANISMS,
-    routers=ROUTERS,
-    own_settings=OWN_SETTINGS,
-    reserved_env=RESERVED_ENV,
+    Identity("oe-adapter-sglang", __version__, framework="sglang", distribution="sglang"),
+    Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
 )

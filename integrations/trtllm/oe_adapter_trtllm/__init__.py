@@ -1,6 +1,6 @@
 """The TensorRT-LLM adapter: plans and renders TensorRT-LLM deployments."""
 
-from inferlab_adapters.framework import FrameworkAdapter
+from inferlab_adapters.framework import Declarations, FrameworkAdapter, Identity
 from oe_adapter_trtllm import plan, render
 from oe_adapter_trtllm.kv_transfer import MECHANISMS
 from oe_adapter_trtllm.options import CATALOGUES, RESERVED_ENV
@@ -10,15 +10,10 @@ from oe_adapter_trtllm.settings import OWN_SETTINGS
 __version__ = "0.1.0"
 
 ADAPTER = FrameworkAdapter(
-    name="oe-adapter-trtllm",
-    version=__version__,
-    framework="tensorrt-llm",
-    distribution="tensorrt-llm",
-    catalogues=CATALOGUES,
-    mechanisms=MECHANISMS,
-    routers=ROUTERS,
-    own_settings=OWN_SETTINGS,
-    reserved_env=RESERVED_ENV,
+    Identity(
+        "oe-adapter-trtllm", __version__, framework="tensorrt-llm", distribution="tensorrt-llm"
+    ),
+    Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
     readiness_path="/health",

@@ -1,6 +1,6 @@
 """The vLLM adapter: plans and renders vLLM deployments."""
 
-from inferlab_adapters.framework import FrameworkAdapter
+from inferlab_adapters.framework import Declarations, FrameworkAdapter, Identity
 from oe_adapter_vllm import plan, render
 from oe_adapter_vllm.kv_transfer import MECHANISMS
 from oe_adapter_vllm.options import CATALOGUES, RESERVED_ENV
@@ -10,15 +10,8 @@ from oe_adapter_vllm.settings import OWN_SETTINGS
 __version__ = "0.1.0"
 
 ADAPTER = FrameworkAdapter(
-    name="oe-adapter-vllm",
-    version=__version__,
-    framework="vllm",
-    distribution="vllm",
-    catalogues=CATALOGUES,
-    mechanisms=MECHANISMS,
-    routers=ROUTERS,
-    own_settings=OWN_SETTINGS,
-    reserved_env=RESERVED_ENV,
+    Identity("oe-adapter-vllm", __version__, framework="vllm", distribution="vllm"),
+    Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
     nothing="None",

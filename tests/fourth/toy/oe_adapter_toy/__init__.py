@@ -1,6 +1,6 @@
 """The toy adapter: plans and renders deployments of an engine that does not exist."""
 
-from inferlab_adapters.framework import FrameworkAdapter
+from inferlab_adapters.framework import Declarations, FrameworkAdapter, Identity
 
 from . import plan, render
 from .kv_transfer import MECHANISMS
@@ -10,15 +10,8 @@ from .settings import OWN_SETTINGS
 __version__ = "0.1.0"
 
 ADAPTER = FrameworkAdapter(
-    name="oe-adapter-toy",
-    version=__version__,
-    framework="toy",
-    distribution="toy-engine",
-    catalogues=CATALOGUES,
-    mechanisms=MECHANISMS,
-    routers={},
-    own_settings=OWN_SETTINGS,
-    reserved_env=RESERVED_ENV,
+    Identity("oe-adapter-toy", __version__, framework="toy", distribution="toy-engine"),
+    Declarations(CATALOGUES, MECHANISMS, {}, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
 )
