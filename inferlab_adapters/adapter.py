@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from inferlab_adapters.catalogue import UNAVAILABLE, recorded
 from inferlab_adapters.deployment import (
     ASKED,
-    MAX_DEVICES,
     ROUTER,
     Mechanism,
     NativeRouter,
@@ -27,7 +26,7 @@ from inferlab_adapters.deployment import (
 from inferlab_adapters.errors import Faults
 from inferlab_adapters.installed import installed_version
 from inferlab_adapters.options import OptionTable
-from inferlab_adapters.parallelism import DeclaredLayout, Layout
+from inferlab_adapters.parallelism import MAX_DEVICES, DeclaredLayout, Layout
 from inferlab_adapters.settings import OwnSetting, Reserved, Settings, SettingsReader
 from inferlab_adapters.topology import check_names, check_shape, links, roles, routing
 

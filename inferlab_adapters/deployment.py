@@ -37,8 +37,7 @@ BUILTIN = "builtin"
 POLICY = "round_robin"
 
 MAX_REPLICAS = 65_536
-MAX_DEVICES = 65_536
-"""More replicas in a request, or devices in a replica, than any real deployment has."""
+"""More replicas in a request than any real deployment has."""
 
 
 class Mechanism(NamedTuple):

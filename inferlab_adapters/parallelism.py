@@ -11,6 +11,9 @@ from inferlab_adapters.protocol import ParallelismAttention, ParallelismExperts,
 if TYPE_CHECKING:
     from inferlab_adapters.protocol import Parallelism, answers
 
+MAX_DEVICES = 65_536
+"""More devices in a replica than any real deployment has."""
+
 
 class Layout(NamedTuple):
     """All nine sizes of the neutral shape, filled in.
@@ -104,6 +107,19 @@ class DeclaredLayout(NamedTuple):
         if value is not None and value not in legal:
             choices = one_of(sorted(set(legal)))
             faults.add(self.pointer(size), f"must be {choices}, got {value}", why)
+
+    def divisor(self, faults: Faults, size: str, whole: int, *, why: str) -> int:
+        """A declared size that must divide ``whole``; 1 where it does not or is not declared."""
+        value: int = getattr(self, size) or 1
+        if whole % value == 0:
+            return value
+        self.require(faults, size, *divisors(whole), why=why)
+        return 1
+
+
+def divisors(whole: int) -> list[int]:
+    """Every divisor that can be the size of a shape: none is above :data:`MAX_DEVICES`."""
+    return [size for size in range(1, min(whole, MAX_DEVICES) + 1) if whole % size == 0]
 
 
 _WIRE_PATHS = {

@@ -623,3 +623,10 @@ def test_row_57_a_role_too_many_is_named(engine: Engine, extra: Json, named: str
     code, message = engine.plan_refusal(request)
     assert code == INV
     assert f"/input/roles/2: {named}" in message
+
+
+def test_row_17_a_size_of_billions_is_refused_like_any_other(engine: Engine) -> None:
+    """Row 17: the legal sizes must not be counted out one by one."""
+    code, message = engine.plan_refusal(plan_request(role(outer={"tensor": 4_000_000_000})))
+    assert code == INV
+    assert message.endswith("asks for 4000000000 devices in one replica; the limit is 65536")

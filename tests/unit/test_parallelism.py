@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferlab_adapters.errors import Faults
-from inferlab_adapters.parallelism import DeclaredLayout
+from inferlab_adapters.parallelism import MAX_DEVICES, DeclaredLayout, divisors
 from inferlab_adapters.protocol import Parallelism
 from tests.support.control_plane import SIZES, ask, output, plan_request, role
 from tests.unit.fake import FAKE, messages
@@ -69,3 +69,22 @@ def test_all_nine_come_back_filled() -> None:
     sizes = {group: list(sizes.values()) for group, sizes in effective.items()}
     assert sizes == {"outer": [2, 1], "attention": [2, 3, 1], "experts": [2, 1, 1, 1]}
     assert {group: tuple(names) for group, names in effective.items()} == SIZES
+
+
+@pytest.mark.parametrize(
+    ("value", "found", "message"),
+    [(None, 1, None), (3, 3, None), (4, 1, "must be 1, 2, 3, 6, 9 or 18, got 4; why not")],
+)
+def test_a_divisor_is_taken_as_declared_or_refused(
+    value: int | None, found: int, message: str | None
+) -> None:
+    faults = Faults("invalid_settings")
+    declared = DeclaredLayout(base="/p", expert=value)
+    assert declared.divisor(faults, "expert", 18, why="why not") == found
+    assert messages(faults) == ([f"/p/experts/expert_parallel_size: {message}"] if message else [])
+
+
+def test_divisors_are_not_looked_for_beyond_any_shape() -> None:
+    """A request may name sizes of 32 bits; trying each number below one would take minutes."""
+    assert divisors(2**32)[-1] == MAX_DEVICES
+    assert divisors(2**96)[-1] == MAX_DEVICES

@@ -64,10 +64,5 @@ def _experts(
 
 
 def _divisor(declared: DeclaredLayout, size: str, whole: int, faults: Faults) -> int:
-    """A declared size that must divide ``whole``; 1 where it does not or is not declared."""
-    value: int = getattr(declared, size) or 1
-    if whole % value == 0:
-        return value
-    legal = [number for number in range(1, min(whole, 4096) + 1) if whole % number == 0]
-    declared.require(faults, size, *legal, why=f"it divides {whole} ranks of the tensor group")
-    return 1
+    why = f"it divides {whole} ranks of the tensor group"
+    return declared.divisor(faults, size, whole, why=why)

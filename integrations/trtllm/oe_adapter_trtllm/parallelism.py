@@ -37,9 +37,10 @@ def layout(declared: DeclaredLayout, table: OptionTable, faults: Faults) -> Layo
         1,
         why="context parallel of TensorRT-LLM was not run with this adapter",
     )
-    divisors = [size for size in range(1, tensor + 1) if tensor % size == 0]
-    declared.require(faults, "expert", *divisors, why=f"it must divide tensor parallel {tensor}")
-    expert = _experts(declared, tensor)
+    why = f"it must divide tensor parallel {tensor}"
+    expert = declared.divisor(faults, "expert", tensor, why=why)
+    if declared.expert is None and declared.expert_tensor and tensor % declared.expert_tensor == 0:
+        expert = tensor // declared.expert_tensor
     declared.require(
         faults,
         "expert_tensor",
@@ -65,11 +66,3 @@ def layout(declared: DeclaredLayout, table: OptionTable, faults: Faults) -> Layo
         dense_tensor=1,
         devices=tensor * pipeline,
     )
-
-
-def _experts(declared: DeclaredLayout, tensor: int) -> int:
-    """The expert parallel size that was asked for, also by what it leaves to each expert."""
-    asked = declared.expert
-    if asked is None and declared.expert_tensor and tensor % declared.expert_tensor == 0:
-        asked = tensor // declared.expert_tensor
-    return asked if asked and tensor % asked == 0 else 1

@@ -13,7 +13,7 @@ from inferlab_adapters.deployment import (
     Scope,
 )
 from inferlab_adapters.errors import Faults, one_of, shown
-from inferlab_adapters.parallelism import Layout
+from inferlab_adapters.parallelism import Layout, divisors
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
 from oe_adapter_vllm.options import option_table as option_table
@@ -98,9 +98,8 @@ def _check_decode_context(shape: Layout, settings: Settings, faults: Faults) -> 
     size = settings.options.get(name, 1)
     if shape.attention_context == 1:
         if size < 1 or shape.tensor % size:
-            legal = [n for n in range(1, shape.tensor + 1) if shape.tensor % n == 0]
             what = f"must divide tensor parallel {shape.tensor}, got {size}"
-            faults.add(settings.at(name), what, f"use {one_of(legal)}")
+            faults.add(settings.at(name), what, f"use {one_of(divisors(shape.tensor))}")
         return
     whole = shape.tensor * shape.attention_context
     legal = sorted({1, shape.attention_context, whole})
