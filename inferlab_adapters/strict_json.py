@@ -35,7 +35,7 @@ def decode(raw: bytes, source: str) -> Any:
     document = _parse(text, source)
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _deeper_than(document, MAX_DEPTH):
         _refuse_depth(source)
-    if (b"\\ud" in raw or b"\\uD" in raw) and not _is_unicode(json.dumps(document, **_AS_IS)):
+    if (b"\\ud" in raw or b"\\uD" in raw) and not is_unicode(json.dumps(document, **_AS_IS)):
         _locate(text, source)
     return document
 
@@ -133,11 +133,12 @@ def _check_number(text: str, where: str) -> None:
 
 
 def _check_text(text: str, where: str) -> None:
-    if not _is_unicode(text):
+    if not is_unicode(text):
         _refuse("holds an escaped lone surrogate, which is no Unicode text", "", where)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether a text holds no lone surrogate, so that it can be written as UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from inferlab_adapters.adapter import Context
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.wire import respond
+from tests.cases.asking import on_first
 from tests.golden.tensorrt_llm.cases import (
     CANDIDATE,
     CASES,
@@ -133,19 +134,6 @@ def render_refusal(
 
 def as_it_is(allocations: list[Json]) -> None:
     """Nothing to spoil: the placement itself is refused."""
-
-
-def on_first(path: str, value: Any) -> Callable[[list[Json]], None]:
-    """Put a value at a path of the first allocation."""
-
-    def spoil(allocations: list[Json]) -> None:
-        *parents, last = path.split("/")
-        node: Any = allocations[0]
-        for part in parents:
-            node = node[part]
-        node[last] = value
-
-    return spoil
 
 
 @cache

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
+from inferlab_adapters.strict_json import is_unicode
+
 MAX_LENGTH = 1 << 18
 MAX_VALUES = 100_000
 MAX_DEPTH = 50
@@ -118,17 +120,9 @@ class _Walk:
             _refuse(node, path, "is not a finite number")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             _refuse(node, path, "does not fit in 64 signed bits")
-        if isinstance(value, str) and not _is_unicode(value):
+        if isinstance(value, str) and not is_unicode(value):
             _refuse(node, path, "holds a lone surrogate, which is no Unicode text")
         return value
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _refuse(node: yaml.Node, path: tuple[str, ...], what: str, hint: str = "") -> NoReturn:
