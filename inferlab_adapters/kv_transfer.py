@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from inferlab_adapters.deployment import RolePlan
 from inferlab_adapters.errors import Faults, one_of, pointer, shown
@@ -26,6 +26,14 @@ _UCX_TLS: Mapping[str, str] = {
 def protocol_setting(meaning: str, *choices: str) -> OwnSetting:
     """The setting that says what carries the KV cache."""
     return OwnSetting(name=PROTOCOL, kind="string", meaning=meaning, choices=choices)
+
+
+def with_default(mechanism: str | None, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The adapter's own settings with the protocol that is used where none was asked for.
+
+    Mooncake must be told one; NIXL's UCX chooses by itself.
+    """
+    return {PROTOCOL: "rdma", **own} if mechanism == "mooncake" else dict(own)
 
 
 def check_protocol(mechanism: str | None, settings: Settings, faults: Faults) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -156,6 +156,17 @@ def on_first(path: str, value: Any) -> Spoil:
         node[last] = value
 
     return spoil
+
+
+def servers_of(
+    deployments: Iterable[tuple[str, Json, list[Json], Json]],
+) -> Iterator[tuple[str, Json, list[str]]]:
+    """Every server process of (name, plan, allocations, rendered): (name, allocation, argv)."""
+    for name, _, allocations, rendered in deployments:
+        for allocation, process in zip(allocations, rendered["processes"], strict=True):
+            if allocation["role"] != "router":
+                label = f"{name}:{allocation['process']}"
+                yield label, allocation, process["command"]["argv"]
 
 
 @cache

@@ -26,6 +26,7 @@ from tests.cases.asking import (
     Sizes,
     after,
     on_first,
+    servers_of,
     wire_sizes,
 )
 from tests.golden.sglang.cases import CASES
@@ -62,11 +63,7 @@ def golden() -> list[tuple[str, Json, list[Json], Json]]:
 
 def servers() -> Iterator[tuple[str, Json, list[str]]]:
     """Every SGLang process of every golden deployment: (name, allocation, argv)."""
-    for name, _, allocations, rendered in golden():
-        for allocation, process in zip(allocations, rendered["processes"], strict=True):
-            if allocation["role"] != "router":
-                label = f"{name}:{allocation['process']}"
-                yield label, allocation, process["command"]["argv"]
+    return servers_of(golden())
 
 
 def tensor(size: int, kind: str = "serve") -> Json:

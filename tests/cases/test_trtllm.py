@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from inferlab_adapters.adapter import Context
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.wire import respond
-from tests.cases.asking import on_first
+from tests.cases.asking import on_first, servers_of
 from tests.golden.tensorrt_llm.cases import (
     CANDIDATE,
     CASES,
@@ -147,11 +147,7 @@ def golden() -> list[tuple[str, Json, list[Json], Json]]:
 
 def servers() -> Iterator[tuple[str, Json, list[str]]]:
     """Every server process of every golden deployment: (name, allocation, argv)."""
-    for name, _, allocations, rendered in golden():
-        for allocation, process in zip(allocations, rendered["processes"], strict=True):
-            if allocation["role"] != "router":
-                label = f"{name}:{allocation['process']}"
-                yield label, allocation, process["command"]["argv"]
+    return servers_of(golden())
 
 
 # -- A. the flag is wrong for the version ------------------------------------------------------

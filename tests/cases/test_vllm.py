@@ -27,6 +27,7 @@ from tests.cases.asking import (
     Sizes,
     after,
     on_first,
+    servers_of,
     wire_sizes,
 )
 from tests.cases.test_any import LOOPBACKS
@@ -58,11 +59,7 @@ def golden() -> list[tuple[str, Json, list[Json], Json]]:
 
 def servers() -> Iterator[tuple[str, Json, list[str]]]:
     """Every vLLM process of every golden deployment: (name, allocation, argv)."""
-    for name, _, allocations, rendered in golden():
-        for allocation, process in zip(allocations, rendered["processes"], strict=True):
-            if allocation["role"] != "router":
-                label = f"{name}:{allocation['process']}"
-                yield label, allocation, process["command"]["argv"]
+    return servers_of(golden())
 
 
 # -- A. the flag is wrong for the version ------------------------------------------------------

@@ -17,9 +17,9 @@ from inferlab_adapters.deployment import (
 from inferlab_adapters.errors import Faults, shown
 from inferlab_adapters.kv_transfer import (
     BOOTSTRAP,
-    PROTOCOL,
     check_protocol,
     check_same_protocol,
+    with_default,
 )
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.settings import Settings
@@ -56,10 +56,7 @@ def complete(
     scope: Scope, role: RoleRequest, shape: Layout, settings: Settings, faults: Faults
 ) -> Settings:
     """Fill in what reaches the command without being asked for, and refuse contradictions."""
-    own = dict(settings.own)
-    if scope.mechanism == "mooncake":
-        own.setdefault(PROTOCOL, "rdma")
-    done = settings._replace(own=own)
+    done = settings._replace(own=with_default(scope.mechanism, settings.own))
     check_protocol(scope.mechanism, done, faults)
     if scope.mechanism and role.kind == "decode" and shape.attention_context > 1:
         base = settings.pointer.rpartition("/")[0]

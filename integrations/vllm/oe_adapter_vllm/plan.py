@@ -13,6 +13,7 @@ from inferlab_adapters.deployment import (
     Scope,
 )
 from inferlab_adapters.errors import Faults, one_of, shown
+from inferlab_adapters.kv_transfer import with_default
 from inferlab_adapters.parallelism import Layout, divisors
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
@@ -37,9 +38,7 @@ def complete(
     scope: Scope, role: RoleRequest, shape: Layout, settings: Settings, faults: Faults
 ) -> Settings:
     """Fill in what reaches the command without being asked for, and refuse contradictions."""
-    own, options = dict(settings.own), dict(settings.options)
-    if scope.mechanism == "mooncake":
-        own.setdefault("kv_transfer_protocol", "rdma")
+    own, options = with_default(scope.mechanism, settings.own), dict(settings.options)
     if scope.profiling:
         options.setdefault("profiler_config", DEFAULT_PROFILER)
         _check_profiler(settings, faults)
