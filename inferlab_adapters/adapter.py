@@ -23,7 +23,7 @@ from inferlab_adapters.deployment import (
     RoleRequest,
     Scope,
 )
-from inferlab_adapters.errors import Faults
+from inferlab_adapters.errors import AdapterError, Faults
 from inferlab_adapters.installed import installed_version
 from inferlab_adapters.options import OptionTable
 from inferlab_adapters.parallelism import MAX_DEVICES, DeclaredLayout, Layout
@@ -33,6 +33,7 @@ from inferlab_adapters.topology import check_names, check_shape, links, roles, r
 if TYPE_CHECKING:
     from inferlab_adapters.allocation import Deployment, Rank, Replica
     from inferlab_adapters.launch_files import LaunchFile
+    from inferlab_adapters.origins import Explanation, ProcessTrace
     from inferlab_adapters.protocol import KvTransferMechanism, PlanServeInput, RenderServeInput
     from inferlab_adapters.protocol.answers import (
         EndpointRequirement,
@@ -55,10 +56,17 @@ class Command(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What surrounds one request: the framework version seen, and where warnings go."""
+    """What surrounds one request: the framework version seen, and who is told what.
+
+    ``note`` takes warnings. ``refused`` is told every fault of a refusal, of which the response
+    names the first few. ``trace`` is told, process by process, why each token of a command is
+    there; without it nothing is traced.
+    """
 
     framework_version: str
     note: Callable[[str], None] = lambda text: None
+    refused: Callable[[AdapterError], None] | None = None
+    trace: Callable[[ProcessTrace], None] | None = None
 
 
 class Adapter(ABC):
@@ -77,6 +85,8 @@ class Adapter(ABC):
     capture_paths: tuple[str, str] = ("/start_profile", "/stop_profile")
     nothing: str = ""
     """A word that the framework's parser reads as no value at all, so that no name may be it."""
+    real_parser: str = ""
+    """The module with the framework's own parsers, for ``engine_side``; empty without one."""
     mechanisms: Mapping[KvTransferMechanism, Mechanism]
     routers: Mapping[str, NativeRouter]
     own_settings: Sequence[OwnSetting]
@@ -130,6 +140,12 @@ class Adapter(ABC):
     def render_router(self, deployment: Deployment, rank: Rank) -> Command:
         """The command of the framework's own router."""
 
+    def explanation(self) -> Explanation:
+        """Where what rendering writes comes from, for people who ask."""
+        from inferlab_adapters.origins import Unexplained
+
+        return Unexplained()
+
     # -- the two operations ---------------------------------------------------------------
 
     def plan(self, wire: PlanServeInput, context: Context) -> PlanServeResult:
@@ -173,7 +189,9 @@ class Adapter(ABC):
         faults.check()
         return {
             "integration": self.identity(context),
-            "processes": [self._render_process(deployment, rank) for rank in deployment.ranks],
+            "processes": [
+                self._render_process(deployment, rank, context.trace) for rank in deployment.ranks
+            ],
         }
 
     def identity(self, context: Context) -> IntegrationIdentity:
@@ -196,20 +214,18 @@ class Adapter(ABC):
     # -- the steps ------------------------------------------------------------------------
 
     def _resolve(self, scope: Scope, context: Context) -> Plan:
-        faults = Faults("invalid_request")
-        check_names(scope, self.nothing, faults)
-        faults.check()
+        names = Faults("invalid_request")
+        check_names(scope, self.nothing, names)
         faults = Faults("invalid_settings")
         check_shape(scope, self.mechanisms, self.routers, faults)
-        faults.check()
         table = self.option_table(context.framework_version)
         reader = SettingsReader(table, self.own_settings, self.reserved_env, faults, context.note)
         read = [
             (role, self._layout(role, table, faults), self._settings(scope, role, reader))
             for role in scope.roles
         ]
-        # What follows reads shapes and settings as if they were sound.
-        faults.check()
+        # What follows reads names, shapes and settings as if they were sound.
+        names.check(faults)
         resolved = []
         for role, layout, settings in read:
             done = self.complete(scope, role, layout, settings, faults)
@@ -279,12 +295,21 @@ class Adapter(ABC):
             requirement["capture_target"] = {"control": {"start_path": start, "stop_path": stop}}
         return requirement
 
-    def _render_process(self, deployment: Deployment, rank: Rank) -> RenderedServeProcess:
+    def _render_process(
+        self,
+        deployment: Deployment,
+        rank: Rank,
+        trace: Callable[[ProcessTrace], None] | None,
+    ) -> RenderedServeProcess:
         replica = deployment.replica_of(rank)
         if replica.role is None:
             command = self.render_router(deployment, rank)
         else:
             command = self.render_rank(deployment, replica, rank)
+        if trace is not None:
+            from inferlab_adapters import origins
+
+            trace(origins.trace(self.explanation(), deployment, replica, rank, command))
         wire = rank.allocation
         return {
             "process": wire.process,

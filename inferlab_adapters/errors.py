@@ -79,10 +79,12 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def check(self) -> None:
-        """Raise what was collected, if anything was."""
-        if self._found:
-            raise AdapterError(self._code, *self._found)
+    def check(self, *more: Faults) -> None:
+        """Raise what was collected here and in ``more``, under the code of the first."""
+        collected = [faults for faults in (self, *more) if faults]
+        if collected:
+            found = dict.fromkeys(fault for faults in collected for fault in faults._found)
+            raise AdapterError(collected[0]._code, *found)
 
 
 def refuse(code: ErrorCode, pointer: str, what: str, hint: str = "") -> NoReturn:

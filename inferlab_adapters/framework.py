@@ -7,8 +7,9 @@ hook of :class:`Adapter` is a function of that name there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from inferlab_adapters.adapter import Adapter, Command
 from inferlab_adapters.deployment import (
@@ -26,6 +27,7 @@ from inferlab_adapters.settings import OwnSetting, Reserved, Settings
 
 if TYPE_CHECKING:
     from inferlab_adapters.allocation import Deployment, Rank, Replica
+    from inferlab_adapters.origins import Explanation
     from inferlab_adapters.protocol import KvTransferMechanism
     from inferlab_adapters.protocol.answers import HttpActionSpec
 
@@ -92,7 +94,11 @@ class FrameworkAdapter(Adapter):
         rendering: Rendering,
         readiness_path: str = "/v1/models",
         nothing: str = "",
+        explaining: str = "",
+        real_parser: str = "",
     ) -> None:
+        """``explaining`` names the module that is an :class:`Explanation`, loaded when asked, and
+        ``real_parser`` the one that an engine's own Python runs (see ``engine_side``)."""
         self.name, self.version, self.framework, self.distribution = identity
         self.catalogues = declarations.catalogues
         self.mechanisms = declarations.mechanisms
@@ -103,6 +109,8 @@ class FrameworkAdapter(Adapter):
         self.nothing = nothing
         self._planning = planning
         self._rendering = rendering
+        self._explaining = explaining
+        self.real_parser = real_parser
 
     def option_table(self, framework_version: str) -> OptionTable:
         return self._planning.option_table(framework_version)
@@ -138,3 +146,8 @@ class FrameworkAdapter(Adapter):
 
     def render_router(self, deployment: Deployment, rank: Rank) -> Command:
         return self._rendering.render_router(deployment, rank)
+
+    def explanation(self) -> Explanation:
+        if not self._explaining:
+            return super().explanation()
+        return cast("Explanation", import_module(self._explaining))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 
 _RUNS = re.compile(r"[-_.]+")
 
 
-def installed_version(distribution: str) -> str | None:
+def installed_version(distribution: str, folders: Sequence[str] | None = None) -> str | None:
     """The version that the metadata of ``distribution`` states; ``None`` if there is none.
 
-    Folders are searched in the order of ``sys.path``, as an import would be. The standard
-    library's search does the same at several times the cost for a program that does nothing else.
+    Folders are searched in order, ``sys.path`` where none are given, as an import would be. The
+    standard library's search does the same at several times the cost for a program that does
+    nothing else.
     """
     wanted = _normalized(distribution)
-    for folder in sys.path:
+    for folder in sys.path if folders is None else folders:
         try:
             names = os.listdir(folder or ".")
         except OSError:

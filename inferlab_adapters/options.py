@@ -114,6 +114,10 @@ class OptionTable:
         names = (option.name, *option.all_names)
         return next((self._owned[name] for name in names if name in self._owned), None)
 
+    def owners(self) -> Iterator[str]:
+        """Everything that decides some option, in the words of refusals."""
+        yield from self._owned.values()
+
     def owner_of_spelling(self, token: str) -> str | None:
         """Why a spelling that the parser does not list is refused all the same.
 

@@ -30,7 +30,7 @@ SETTINGS: SettingMap = {
 }
 """The effective settings of the router's role, which are also its options."""
 
-_PROXIES = ("ALL_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy")
+PROXIES = ("ALL_PROXY", "HTTP_PROXY", "all_proxy", "http_proxy")
 
 
 def check_addresses(deployment: Deployment, faults: Faults, *, bind_names: bool) -> None:
@@ -69,4 +69,4 @@ def command(program: list[str], deployment: Deployment, rank: Rank, *, bootstrap
         argv += [f"--{name.replace('_', '-')}", str(value)]
     metrics = rank.port(PROMETHEUS)
     argv += ["--prometheus-host", metrics.host, "--prometheus-port", str(metrics.port)]
-    return Command(argv=argv, env=dict.fromkeys(_PROXIES, ""))
+    return Command(argv=argv, env=dict.fromkeys(PROXIES, ""))

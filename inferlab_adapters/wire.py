@@ -44,6 +44,8 @@ def respond(raw: bytes, adapter: Adapter, context: Context, source: str = "stdin
         result = _handle(decode(raw, source), adapter, context)
         return _line({"status": "ok", "protocol_version": PROTOCOL_VERSION, "result": result})
     except AdapterError as error:
+        if context.refused is not None:
+            context.refused(error)
         return _refusal(error)
     except Exception as error:
         import traceback

@@ -25,50 +25,16 @@ import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from inferlab_adapters.engine_side import (
+    parser_built_by,
+    parser_of_console_script,
+    stdout_kept_clean,
+)
+
 Json = dict[str, object]
 REFUSED = object()  # what a probe answers for a token that the parser will not have
-
-
-class Caught(BaseException):
-    """Carries the parser out of the engine's command line, past any `except Exception` in it."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self.parser = parser
-
-
-def parser_built_by(run: Callable[[], object]) -> argparse.ArgumentParser:
-    """The parser that `run` builds, which is stopped when it hands that to argparse."""
-
-    def stop(parser: argparse.ArgumentParser, *_: object, **__: object) -> typing.NoReturn:
-        raise Caught(parser)
-
-    original = argparse.ArgumentParser.parse_args
-    argparse.ArgumentParser.parse_args = stop  # type: ignore[method-assign, assignment]
-    try:
-        run()
-    except Caught as caught:
-        return caught.parser
-    finally:
-        argparse.ArgumentParser.parse_args = original  # type: ignore[method-assign]
-    raise SystemExit("error: the engine ended without building a parser")
-
-
-def parser_of_console_script(script: str, argv: list[str]) -> tuple[argparse.ArgumentParser, Json]:
-    """The top-level parser that the installed command `script` builds for `argv`.
-
-    Modules that build parsers move from release to release; the installed command does not. So
-    that command is run, and stopped at the moment it hands its finished parser to argparse.
-    """
-    (entry,) = importlib.metadata.entry_points(group="console_scripts", name=script)
-    if entry.dist is None:
-        raise SystemExit(f"error: the command {script} belongs to no installed distribution")
-    saved_argv = sys.argv
-    sys.argv = [script, *argv]
-    try:
-        parser = parser_built_by(lambda: entry.load()())
-        return parser, {"name": entry.dist.metadata["Name"], "version": entry.dist.version}
-    finally:
-        sys.argv = saved_argv
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -345,20 +311,6 @@ def catalogue_text(catalogue: Json) -> str:
         yield '"options": [\n' + ",\n".join(map(json.dumps, options)) + "\n]"
 
     return "{\n" + ",\n".join(lines()) + "\n}\n"
-
-
-@contextlib.contextmanager
-def stdout_kept_clean() -> Iterator[None]:
-    """Engines log to stdout while they are imported; send that to stderr, at descriptor level."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def main() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from inferlab_adapters.control.real_parser import ask
+from tests.support.adapters import ADAPTERS
 from tests.support.control_plane import Json
 
 ROOT = Path(__file__).parents[2]
@@ -29,20 +29,11 @@ def engine_python(name: str) -> Path:
     pytest.skip(reason)
 
 
-def parsed(engine: str, argvs: Mapping[str, list[str]]) -> dict[str, Json]:
-    """What an engine's own parsers answer to command lines, by the same names.
-
-    One process of the engine answers all: importing it takes longest.
-    """
-    python = engine_python(engine)
-    done = subprocess.run(
-        [python, ROOT / "tests" / "engine" / "command_line.py", TINY_MODEL],
-        input=json.dumps(list(argvs.values())),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    return dict(zip(argvs, json.loads(done.stdout), strict=True))
+def parsed(framework: str, argvs: Mapping[str, list[str]]) -> dict[str, Json]:
+    """What an engine's own parsers answer to command lines, by the same names."""
+    environment = engine_python(framework).parent.parent
+    answers = ask(ADAPTERS[framework], environment, list(argvs.values()), TINY_MODEL)
+    return dict(zip(argvs, answers, strict=True))
 
 
 def own_namespaces() -> list[str]:

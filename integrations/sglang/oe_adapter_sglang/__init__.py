@@ -14,4 +14,6 @@ ADAPTER = FrameworkAdapter(
     Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
+    explaining="oe_adapter_sglang.explain",
+    real_parser="oe_adapter_sglang.real_parser",
 )

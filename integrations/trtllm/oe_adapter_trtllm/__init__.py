@@ -16,5 +16,7 @@ ADAPTER = FrameworkAdapter(
     Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
+    explaining="oe_adapter_trtllm.explain",
+    real_parser="oe_adapter_trtllm.real_parser",
     readiness_path="/health",
 )

@@ -59,7 +59,7 @@ def check_patches(plan: Plan, faults: Faults) -> None:
 def check_files(deployment: Deployment, faults: Faults) -> None:
     """Refuse what the files say wrong, each named by its place among the render inputs."""
     # Planning, the more frequent operation, starts without YAML.
-    from oe_adapter_trtllm.yaml_text import Unreadable, read
+    from inferlab_adapters.yaml_text import Unreadable, read
 
     plan, places = deployment.plan, list(deployment.inputs)
     for role in plan.roles:
@@ -84,7 +84,7 @@ def of_role(deployment: Deployment, role: RolePlan) -> Mapping[str, Any]:
     path = source_path(role.settings)
     if path is None:
         return effective(deployment.plan, role, {})
-    from oe_adapter_trtllm.yaml_text import read
+    from inferlab_adapters.yaml_text import read
 
     return effective(deployment.plan, role, read(deployment.inputs[path]))
 

@@ -104,7 +104,7 @@ def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command
     files = []
     data = llm_api_options.of_role(deployment, role)
     if data:
-        from oe_adapter_trtllm import yaml_text
+        from inferlab_adapters import yaml_text
 
         file = LaunchFile("extra_llm_api_options.yaml", yaml_text.write(data))
         argv += plan.argument(YAML_OPTION, file.path(cache))

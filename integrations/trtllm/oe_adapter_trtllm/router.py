@@ -28,7 +28,7 @@ ROUTERS = {
 
 def render(deployment: Deployment, rank: Rank) -> Command:
     """The router's command, with the servers in replica order in its file."""
-    from oe_adapter_trtllm import yaml_text
+    from inferlab_adapters import yaml_text
 
     plan, endpoint = deployment.plan, rank.endpoint
     config = {

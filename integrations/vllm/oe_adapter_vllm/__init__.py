@@ -14,5 +14,7 @@ ADAPTER = FrameworkAdapter(
     Declarations(CATALOGUES, MECHANISMS, ROUTERS, OWN_SETTINGS, RESERVED_ENV),
     planning=plan,
     rendering=render,
+    explaining="oe_adapter_vllm.explain",
+    real_parser="oe_adapter_vllm.real_parser",
     nothing="None",
 )

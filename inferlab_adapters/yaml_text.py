@@ -1,8 +1,10 @@
-"""YAML text, read as the engine reads it but strictly, and written the same way every time.
+"""YAML text, read as ``yaml.safe_load`` reads it but strictly, and written the same every time.
 
-The engine's ``yaml.safe_load`` keeps the last of two equal keys, takes dates for dates and
-follows anchors without end; here that is refused, with the line. What is written loads back to
-the same data.
+``yaml.safe_load``, with which engines read, keeps the last of two equal keys, takes dates for
+dates and follows anchors without end; here that is refused, with the line. What is written loads
+back to the same data.
+
+Import this only where there is YAML to read or write: planning starts without it.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class _Walk:
         own: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
-                # Of several merged mappings the first one counts, as in the engine.
+                # Of several merged mappings the first one counts, as in yaml.safe_load.
                 several = isinstance(value_node, yaml.SequenceNode)
                 for source in value_node.value[::-1] if several else [value_node]:
                     merged |= self.mapping(source, path)

@@ -1,4 +1,4 @@
-"""YAML texts of the TensorRT-LLM adapter: read as the engine does but strictly, and written."""
+"""YAML text: read as ``yaml.safe_load`` does but strictly, and written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from oe_adapter_trtllm.yaml_text import MAX_DEPTH, MAX_LENGTH, Unreadable, read, write
+
+from inferlab_adapters.yaml_text import MAX_DEPTH, MAX_LENGTH, Unreadable, read, write
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 VALUES = st.recursive(
