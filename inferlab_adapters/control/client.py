@@ -92,8 +92,17 @@ def connect(
     if engine_version is not None:
         return Client(adapter, engine_version)
     if engine_env is None:
-        return Client(adapter, adapter.observed_version())
-    return Client(adapter, version_in(engine_env, adapter))
+        client = Client(adapter, adapter.observed_version())
+    else:
+        client = Client(adapter, version_in(engine_env, adapter))
+    if client.framework_version == UNAVAILABLE:
+        where = "here" if engine_env is None else f"in {engine_env}"
+        newest = adapter.recorded_versions()[-1]
+        client.notes.append(
+            f"no {adapter.distribution} is installed {where}, so that the options of {newest} "
+            "count and an unknown one is passed on; an engine environment or version helps"
+        )
+    return client
 
 
 def version_in(engine_env: Path, adapter: Adapter) -> str:

@@ -1,0 +1,88 @@
+"""Options that several commands share, and the way from a FILE to what it asks for."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from inferlab_adapters.control.client import Client
+    from inferlab_adapters.control.inventory import Inventory
+    from inferlab_adapters.control.wanted import Wanted
+
+FRAMEWORKS = ("vllm", "sglang", "tensorrt-llm")
+
+file_argument = click.argument("file", metavar="FILE", type=click.Path(allow_dash=True))
+framework_option = click.option(
+    "--framework",
+    metavar="NAME",
+    help=f"The engine of a wire request: {', '.join(FRAMEWORKS)}. A deployment file names its own.",
+)
+inventory_option = click.option(
+    "--inventory",
+    metavar="FILE",
+    type=click.Path(),
+    help="The machines, see docs/inventory.md; left out, this machine.",
+)
+engine_env_option = click.option(
+    "--engine-env",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The virtual environment that holds the engine: its version counts, and commands run in "
+    "it on this machine.",
+)
+engine_version_option = click.option(
+    "--engine-version",
+    metavar="X",
+    help="Plan for this version of the engine instead of the installed one.",
+)
+model_option = click.option(
+    "--model",
+    metavar="PATH",
+    help="Where machines have the model, in place of model.path; the inventory's models win.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def load_wanted(file: str, framework: str | None, model: str | None = None) -> Wanted:
+    """What FILE asks for, with ``model`` as the path of its model. Raises :class:`Refused`."""
+    from inferlab_adapters.control import wanted
+
+    found = wanted.load(file, framework=framework, stdin=sys.stdin.buffer)
+    return found if model is None else replace(found, model_path=model)
+
+
+def load_inventory(file: str | None, engine_env: Path | None) -> Inventory:
+    """The machines; ``engine_env`` takes the place of what local ones name.
+
+    Raises :class:`Refused`.
+    """
+    from inferlab_adapters.control import inventory
+
+    found = inventory.load(file)
+    if engine_env is None:
+        return found
+    folder = str(engine_env.absolute())
+    machines = (m if m.ssh else replace(m, engine_env=folder) for m in found.machines)
+    return replace(found, machines=tuple(machines))
+
+
+def connect(wanted: Wanted, inventory: Inventory | None, engine_version: str | None) -> Client:
+    """The adapter that FILE needs, for the engine of the first local machine that names one.
+
+    Raises :class:`Refused`.
+    """
+    from inferlab_adapters.control.client import connect
+
+    machines = inventory.machines if inventory else ()
+    named = (machine.engine_env for machine in machines if machine.engine_env and not machine.ssh)
+    folder = next(named, None)
+    return connect(
+        wanted.framework,
+        engine_version=engine_version,
+        engine_env=Path(folder) if folder else None,
+    )

@@ -1,0 +1,1 @@
+"""A rendered deployment in the languages of other tools."""
