@@ -1,6 +1,6 @@
 """Write the pages that follow from the adapters' declarations and from what the tests show.
 
-python scripts/generate_docs.py            write docs/settings-<adapter>.md and docs/support.md
+python scripts/generate_docs.py            write docs/settings-<adapter>.md, support.md and cli.md
 python scripts/generate_docs.py --check    exit 1 with one line when they are stale
 """
 
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+
+import cli_page
 
 from inferlab_adapters.adapter import Adapter
 from inferlab_adapters.catalogue import Option
@@ -43,6 +45,7 @@ def main(argv: list[str]) -> int:
         for adapter in (point.load() for point in entry_points(group="inferlab_adapters.adapters"))
     }
     pages[DOCS / "support.md"] = support()
+    pages[DOCS / "cli.md"] = cli_page.page()
     stale = []
     for path, text in pages.items():
         if path.exists() and path.read_text(encoding="utf-8") == text:

@@ -51,14 +51,6 @@ class Launch:
         return added
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
-    """Whom to signal: a process, or the whole group that it leads."""
-
-    identity: Identity
-    group: bool = False
-
-
 class Started(Protocol):
     """A process that was started."""
 
@@ -90,7 +82,7 @@ class Channel(Protocol):
     def table(self, run: str) -> Table:
         """All processes of the machine, those with the run's marker marked."""
 
-    def signal(self, targets: Iterable[Target], number: signal.Signals) -> None:
+    def signal(self, targets: Iterable[Identity], number: signal.Signals) -> None:
         """Signal those that are still who they were."""
 
 

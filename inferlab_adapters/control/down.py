@@ -11,8 +11,9 @@ from dataclasses import replace
 from inferlab_adapters.control import proc_table
 from inferlab_adapters.control.channel import connect
 from inferlab_adapters.control.events import Event, Report
+from inferlab_adapters.control.records import State, here
 from inferlab_adapters.control.refusal import Failed, Refused
-from inferlab_adapters.control.state import Deployment, State, here
+from inferlab_adapters.control.state import Deployment
 from inferlab_adapters.control.stop import KILL_SECONDS, Held, Stop
 from inferlab_adapters.errors import Fault
 

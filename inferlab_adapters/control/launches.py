@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from inferlab_adapters.control import state
+from inferlab_adapters.control import records
 from inferlab_adapters.control.channel import Launch
 from inferlab_adapters.control.prepare import Prepared
-from inferlab_adapters.control.state import Deployment, PlannedProcess, State
+from inferlab_adapters.control.records import PlannedProcess, State
+from inferlab_adapters.control.state import Deployment
 from inferlab_adapters.control.types import Json
 
 WORKSPACE_FOLDER = ".inferlab"
@@ -32,8 +33,8 @@ def first_state(prepared: Prepared, deployment: Deployment, *, run: str, grace: 
         framework=prepared.wanted.framework,
         status="starting",
         created=time.time(),
-        host=state.here(),
-        supervisor=state.supervisor(),
+        host=records.here(),
+        supervisor=records.supervisor(),
         endpoint=prepared.endpoint,
         grace=grace,
         processes=tuple(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from inferlab_adapters.control import launch_store, proc_table
-from inferlab_adapters.control.channel import Address, Launch, Started, Target, exit_text
+from inferlab_adapters.control.channel import Address, Launch, Started, exit_text
 from inferlab_adapters.control.proc_table import Identity, Table
 from inferlab_adapters.control.refusal import Failed
 
@@ -31,7 +31,11 @@ class LocalProcess:
     def ended(self) -> str | None:
         if self._child.returncode is None:
             flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
-            found = os.waitid(os.P_PID, self._child.pid, flags)
+            try:
+                found = os.waitid(os.P_PID, self._child.pid, flags)
+            except ChildProcessError:
+                # Where SIGCHLD is ignored, the kernel waits for children itself.
+                return "ended"
             if found is None:
                 return None
             code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
@@ -84,14 +88,13 @@ class LocalChannel:
     def table(self, run: str) -> Table:
         return proc_table.read(run)
 
-    def signal(self, targets: Iterable[Target], number: signal.Signals) -> None:
+    def signal(self, targets: Iterable[Identity], number: signal.Signals) -> None:
         for target in targets:
-            pid = target.identity.pid
-            if proc_table.identify(pid) != target.identity:
+            if proc_table.identify(target.pid) != target:
                 continue
             # It may end at any moment, and may have become another user's.
             with suppress(ProcessLookupError, PermissionError):
-                (os.killpg if target.group else os.kill)(pid, number)
+                os.kill(target.pid, number)
 
     def _environment(self, launch: Launch) -> dict[str, str]:
         path = os.environ.get("PATH", os.defpath)

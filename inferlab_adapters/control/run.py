@@ -49,6 +49,11 @@ class Running:
             self.check()
             time.sleep(POLL_SECONDS)
 
+    @property
+    def exits(self) -> dict[str, str]:
+        """How each process ended, the last started first; empty while they run."""
+        return self._supervisor.exits
+
     def log_tail(self, process: str, lines: int = TAIL_LINES) -> list[str]:
         """The last lines that a process wrote."""
         return self._supervisor.log_tail(process, lines)

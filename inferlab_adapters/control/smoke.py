@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from inferlab_adapters.control import eval_client, gpus, smoke_actions
 from inferlab_adapters.control.events import Event, Report
@@ -15,66 +13,18 @@ from inferlab_adapters.control.placement import Taken
 from inferlab_adapters.control.prepare import Prepared
 from inferlab_adapters.control.refusal import Failed, Refused
 from inferlab_adapters.control.run import Running, launched
+from inferlab_adapters.control.smoke_actions import ANSWER_SECONDS
+from inferlab_adapters.control.smoke_report import Asked, SmokeReport
 from inferlab_adapters.control.state import StateRoot
+from inferlab_adapters.control.supervisor import NOT_ENDED
 from inferlab_adapters.control.types import Json
 from inferlab_adapters.errors import Fault
-from inferlab_adapters.protocol._v6_clients import EvalClientRequest
-
-ANSWER_SECONDS = 120
-"""How long one answer may take; the eval client's four have as much each."""
 
 SETTLE_SECONDS = 20.0
 """How long ports and GPU memory may take to be free after the last process has ended."""
 
 _POLL_SECONDS = 0.5
 REPORT_FILE = "report.json"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What a smoke test sends, and how long it waits.
-
-    ``timeout`` and ``grace`` are in seconds: until everything is ready, and from TERM to KILL.
-    ``artifacts`` is the folder for requests, answers and the report.
-    """
-
-    timeout: float
-    grace: float
-    prompt: str
-    max_tokens: int
-    artifacts: Path
-
-
-@dataclass(kw_only=True, slots=True)
-class SmokeReport:
-    """What a smoke test found.
-
-    ``ready_seconds`` counts for each replica from its first process' start until its last is
-    ready. ``eval`` is an ``EvalClientResult``; ``reset`` and ``profile`` are ``None`` where the
-    plan has none. ``exits`` says how each process ended, ``gpu_memory`` the bytes in use on each
-    of its GPUs before and after. ``reason`` says first why it did not pass, then the details.
-    """
-
-    name: str
-    framework: str = ""
-    framework_version: str = ""
-    passed: bool = False
-    reason: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    endpoint: str = ""
-    processes: dict[str, str] = field(default_factory=dict)
-    ready_seconds: dict[str, float] = field(default_factory=dict)
-    eval: Json | None = None
-    reset: Json | None = None
-    profile: Json | None = None
-    exits: dict[str, str] = field(default_factory=dict)
-    leftovers: list[str] = field(default_factory=list)
-    gpu_memory: dict[str, dict[str, int]] = field(default_factory=dict)
-    artifacts: str = ""
-    logs: str = ""
-
-    def as_json(self) -> Json:
-        return asdict(self)
 
 
 def smoke(
@@ -142,7 +92,9 @@ class _Test:
         if self._prepared is None:
             return
         if running is not None:
-            found.exits = _exits(running)
+            found.exits = running.exits
+            exits = found.exits.items()
+            found.reason += [f"{name} {how}" for name, how in exits if how == NOT_ENDED]
         elif state := self._deployment.load():
             run = state.run
         found.ready_seconds = dict(self._ready_seconds(self._prepared))
@@ -175,7 +127,7 @@ class _Test:
         host, port = running.endpoint
         found.endpoint = smoke_actions.url(host, port, "")
         self._note("sending completions and chat, whole and streamed")
-        result = eval_client.run(self._eval_request(prepared))
+        result = eval_client.run(smoke_actions.eval_request(prepared, self._asked))
         found.eval = result.model_dump(mode="json")
         running.check()
         if result.status == "failed":
@@ -203,34 +155,6 @@ class _Test:
 
     def _note(self, text: str) -> None:
         self._report(Event(stage="note", text=text))
-
-    def _eval_request(self, prepared: Prepared) -> EvalClientRequest:
-        host, port = prepared.endpoint
-        endpoint, model = prepared.plan["endpoint"], prepared.request["input"]["model"]
-        locators = (one["model_locator"] for one in prepared.allocations if "model_locator" in one)
-        return EvalClientRequest.model_validate(
-            {
-                "protocol_version": prepared.request["protocol_version"],
-                "workspace_root": str(prepared.wanted.workspace),
-                "workspace_source_exclusions": [],
-                "endpoint": {
-                    "protocol": endpoint["protocol"],
-                    "host": host,
-                    "port": port,
-                    "completions_path": endpoint["completions_path"],
-                    "chat_completions_path": endpoint["chat_completions_path"],
-                },
-                "model": {"locator": next(locators), "served_name": model["served_name"]},
-                "definition": {
-                    "kind": "openai_smoke",
-                    "prompt": self._asked.prompt,
-                    "max_tokens": self._asked.max_tokens,
-                    "timeout_seconds": ANSWER_SECONDS,
-                },
-                "case_budget_seconds": float(ANSWER_SECONDS * len(eval_client.PROBES)),
-                "artifact_dir": str(self._asked.artifacts),
-            }
-        )
 
     def _ready_seconds(self, prepared: Prepared) -> Iterator[tuple[str, float]]:
         for replica in prepared.plan["replicas"]:
@@ -276,9 +200,3 @@ class _Test:
             # A driver that answered before and does not any more was broken by what ran.
             self.found.reason += [line for line in refused.lines() if line not in self.found.reason]
             return {}
-
-
-def _exits(running: Running) -> dict[str, str]:
-    """How each process ended, the last started first."""
-    started = reversed(running._supervisor._started.items())
-    return {name: how for name, process in started if (how := process.ended())}

@@ -1,4 +1,4 @@
-"""The calls of a smoke test beside the eval client's: prefix cache reset and profile window."""
+"""What a smoke test sends: to the eval client, for a prefix cache reset, for a profile window."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from inferlab_adapters.addresses import url_host
-from inferlab_adapters.control import openai_http
+from inferlab_adapters.control import eval_client, openai_http
+from inferlab_adapters.control.prepare import Prepared
+from inferlab_adapters.control.smoke_report import Asked
 from inferlab_adapters.control.types import Json
+from inferlab_adapters.protocol._v6_clients import EvalClientRequest
+
+ANSWER_SECONDS = 120
+"""How long one answer may take; the eval client's four have as much each."""
 
 _CONTROL_SECONDS = 120.0
 """How long starting and stopping a profile may take; a stop writes the profile."""
@@ -15,6 +21,36 @@ _CONTROL_SECONDS = 120.0
 
 def url(host: str, port: int, path: str) -> str:
     return f"http://{url_host(host)}:{port}{path}"
+
+
+def eval_request(prepared: Prepared, asked: Asked) -> EvalClientRequest:
+    """What the eval client is to ask a deployment."""
+    host, port = prepared.endpoint
+    endpoint, model = prepared.plan["endpoint"], prepared.request["input"]["model"]
+    locators = (one["model_locator"] for one in prepared.allocations if "model_locator" in one)
+    return EvalClientRequest.model_validate(
+        {
+            "protocol_version": prepared.request["protocol_version"],
+            "workspace_root": str(prepared.wanted.workspace),
+            "workspace_source_exclusions": [],
+            "endpoint": {
+                "protocol": endpoint["protocol"],
+                "host": host,
+                "port": port,
+                "completions_path": endpoint["completions_path"],
+                "chat_completions_path": endpoint["chat_completions_path"],
+            },
+            "model": {"locator": next(locators), "served_name": model["served_name"]},
+            "definition": {
+                "kind": "openai_smoke",
+                "prompt": asked.prompt,
+                "max_tokens": asked.max_tokens,
+                "timeout_seconds": ANSWER_SECONDS,
+            },
+            "case_budget_seconds": float(ANSWER_SECONDS * len(eval_client.PROBES)),
+            "artifact_dir": str(asked.artifacts),
+        }
+    )
 
 
 def call(host: str, port: int, path: str, body: bytes = b"", *, seconds: float) -> Json:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from inferlab_adapters.control import ssh_scripts as scripts
-from inferlab_adapters.control.channel import Address, Launch, Started, Target, exit_text
+from inferlab_adapters.control.channel import Address, Launch, Started, exit_text
 from inferlab_adapters.control.proc_table import Identity, Table, parse_stat
 from inferlab_adapters.control.refusal import Failed
 from inferlab_adapters.control.sockets import listening_ports
@@ -38,7 +38,7 @@ _OPTIONS = (
     "-o",
     "ControlPath=none",
 )
-_CALL_SECONDS = 120
+_CALL_SECONDS = 60
 _CLOSE_SECONDS = 5
 _TAIL_BYTES = 65536
 _LOST = 255
@@ -168,12 +168,10 @@ class SshChannel:
                 entries.append(entry)
         return Table(boot=boot.strip(), entries=tuple(entries))
 
-    def signal(self, targets: Iterable[Target], number: signal.Signals) -> None:
+    def signal(self, targets: Iterable[Identity], number: signal.Signals) -> None:
         by_boot: dict[str, list[str]] = {}
         for target in targets:
-            pid, start = target.identity.pid, target.identity.start
-            whom = f"{pid}:{start}:{'-' if target.group else ''}{pid}"
-            by_boot.setdefault(target.identity.boot, []).append(whom)
+            by_boot.setdefault(target.boot, []).append(f"{target.pid}:{target.start}")
         for boot, told in by_boot.items():
             name = number.name.removeprefix("SIG")
             self._call("stop its processes", scripts.SIGNAL, name, boot, *told)

@@ -51,8 +51,8 @@ command -v "$1" >/dev/null || { echo "oe: $1 is not found in $PATH"; exit 127; }
 shift
 exec env "$@"
 """
-"""Program, then variables and the command. Tells who it is, with start time and boot id, and becomes
-the command, by ``env`` because shells drop variables whose names they could not read."""
+"""Program, then variables and the command. Tells who it is (process id, start time, boot id) and
+becomes the command: by ``env``, because shells drop variables whose names they could not read."""
 
 PUT: Final = r"""
 set -eu
@@ -94,15 +94,14 @@ shift 2
 set -f
 for target in "$@"; do
   pid=${target%%:*}
-  rest=${target#*:}
-  start=${rest%%:*}
+  start=${target#*:}
   read -r stat 2>/dev/null </proc/"$pid"/stat || continue
   now=$(set -- ${stat##*) }; echo "${20}")
-  [ "$now" = "$start" ] && kill -s "$signal" -- "${rest#*:}" 2>/dev/null
+  [ "$now" = "$start" ] && kill -s "$signal" -- "$pid" 2>/dev/null
 done
 exit 0
 """
-"""Signal, boot id, then ``pid:start:whom`` with ``-pid`` for a group. Others get nothing."""
+"""Signal, boot id, then ``pid:start`` of each. Others get nothing."""
 
 
 def command(script: str, *arguments: str) -> str:

@@ -1,4 +1,8 @@
-"""Ending every process of a run: TERM to each group, KILL after a grace, then whoever escaped."""
+"""Ending every process of a run: TERM to each leader, later to its helpers, KILL after a grace.
+
+Leaders come first and alone, for they end their helpers in order; SGLang, whose helpers got TERM at
+the same time, took their end for an accident and killed itself (seen at 0.5.23).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from inferlab_adapters.control.channel import Channel, Target
+from inferlab_adapters.control.channel import Channel
 from inferlab_adapters.control.events import Event, Report
 from inferlab_adapters.control.proc_table import Entry, Identity, Table
 from inferlab_adapters.control.refusal import Failed
 
 HELPERS_SECONDS = 2.0
-"""How long helpers that left their group may outlive it before they are told to end, too."""
+"""How long helpers may outlive their leader before they are told to end, too."""
 
 KILL_SECONDS = 60.0
 """How long the kernel may take to end what was killed; a GPU's memory takes a while to free."""
@@ -64,22 +68,24 @@ class Stop:
 
     def run(self) -> list[str]:
         """End everything; a sentence for each thing that could not be."""
+        end = time.monotonic() + self._grace
         self._each(self._ask)
         if self._wait(self._grace, HELPERS_SECONDS):
             return self._unreached
-        self._each(self._end_escaped)
-        self._wait(_MOMENT_SECONDS, _MOMENT_SECONDS)
+        self._each(self._end_helpers)
+        left = max(_MOMENT_SECONDS, end - time.monotonic())
+        self._wait(left, left)
         return [*self._kill(), *self._unreached]
 
     def _wait(self, seconds: float, helpers_seconds: float) -> bool:
-        """Until nothing is left, which it tells, or only helpers for a while, or time is over."""
+        """Until nothing is left, which it tells, or only helpers for so long, or time is over."""
         end = time.monotonic() + seconds
         alone_since: float | None = None
         while (now := time.monotonic()) < end and not self._hurry():
-            groups, escaped = self._remaining()
-            if groups:
+            leaders, helpers = self._remaining()
+            if leaders:
                 alone_since = None
-            elif not escaped:
+            elif not helpers:
                 return True
             elif alone_since is None:
                 alone_since = now
@@ -89,40 +95,40 @@ class Stop:
         return False
 
     def _ask(self, held: Held) -> None:
-        """TERM to each group, the last started first, and to whoever belongs to none."""
+        """TERM to each leader, the last started first, and to whoever is in no group of one."""
         table, found = held.look()
         reached: set[int] = set()
         for name, leader in reversed(held.leaders.items()):
             if leader is not None and (members := table.members(leader)):
                 self._report(Event(stage="stopping", process=name, text="stopping"))
-                held.channel.signal([Target(identity=leader, group=True)], signal.SIGTERM)
+                held.channel.signal([leader], signal.SIGTERM)
                 reached.update(entry.pid for entry in members)
         alone = [entry for entry in found if entry.pid not in reached]
-        held.channel.signal(_targets(table, alone), signal.SIGTERM)
+        held.channel.signal(map(table.identity, alone), signal.SIGTERM)
 
     def _remaining(self) -> tuple[list[Entry], list[Entry]]:
-        """Those still in a group that a leader holds, and those in none."""
-        groups: list[Entry] = []
-        escaped: list[Entry] = []
+        """The leaders that are still there, and everybody else."""
+        leading: list[Entry] = []
+        helping: list[Entry] = []
 
         def count(held: Held) -> None:
             _, found = held.look()
             leaders = {leader.pid for leader in held.leaders.values() if leader}
             for entry in found:
-                (groups if entry.group in leaders else escaped).append(entry)
+                (leading if entry.pid in leaders else helping).append(entry)
 
         self._each(count)
-        return groups, escaped
+        return leading, helping
 
-    def _end_escaped(self, held: Held) -> None:
+    def _end_helpers(self, held: Held) -> None:
         table, found = held.look()
         leaders = {leader.pid for leader in held.leaders.values() if leader}
-        escaped = [entry for entry in found if entry.group not in leaders]
-        for entry in escaped:
-            text = f"{entry} on {held.name} outlived its group: ended"
+        helpers = [entry for entry in found if entry.pid not in leaders]
+        for entry in helpers:
+            text = f"{entry} on {held.name} outlived its leader: ended"
             self._report(Event(stage="stopping", text=text))
-        if escaped:
-            held.channel.signal(_targets(table, escaped), signal.SIGTERM)
+        if helpers:
+            held.channel.signal(map(table.identity, helpers), signal.SIGTERM)
 
     def _kill(self) -> list[str]:
         """KILL until nothing is left; what does not go even so."""
@@ -133,7 +139,7 @@ class Stop:
         def kill(held: Held) -> None:
             table, found = held.look()
             left.extend(f"{entry} on {held.name} does not end" for entry in found)
-            held.channel.signal(_targets(table, found), signal.SIGKILL)
+            held.channel.signal(map(table.identity, found), signal.SIGKILL)
             new = [entry for entry in found if table.identity(entry) not in told]
             told.update(map(table.identity, new))
             for entry in new:
@@ -151,11 +157,12 @@ class Stop:
         """Do something on every machine; one that cannot be reached is left out from then on."""
         for held in list(self._machines):
             try:
-                act(held)
+                try:
+                    act(held)
+                except Failed:
+                    # A connection that fails once is no reason to leave processes behind.
+                    time.sleep(_POLL_SECONDS)
+                    act(held)
             except Failed as failed:
                 self._machines.remove(held)
                 self._unreached.append(f"{failed.message}; its processes may still run")
-
-
-def _targets(table: Table, entries: Sequence[Entry]) -> list[Target]:
-    return [Target(identity=table.identity(entry)) for entry in entries]

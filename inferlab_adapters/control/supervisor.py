@@ -18,9 +18,10 @@ from inferlab_adapters.control.logs import tail
 from inferlab_adapters.control.prepare import Prepared
 from inferlab_adapters.control.proc_table import Identity
 from inferlab_adapters.control.readiness import Watch
+from inferlab_adapters.control.records import PlannedProcess, State
 from inferlab_adapters.control.refusal import Failed, Refused
 from inferlab_adapters.control.signals import Signals
-from inferlab_adapters.control.state import Deployment, PlannedProcess, State
+from inferlab_adapters.control.state import Deployment
 from inferlab_adapters.control.stop import Held, Stop
 from inferlab_adapters.errors import Fault
 
@@ -29,6 +30,9 @@ LEADER_SECONDS = 60.0
 """How long a machine may take to tell the id of a process that it was asked to start."""
 
 TAIL_LINES = 20
+
+EXIT_SECONDS = 20.0
+NOT_ENDED = "has not ended"
 
 
 class Supervisor:
@@ -54,6 +58,8 @@ class Supervisor:
         self._held: dict[str, Held] = {}
         self._watch: Watch | None = None
         self._left: list[str] | None = None
+        self.exits: dict[str, str] = {}
+        """How each process ended, the last started first; filled by :meth:`end`."""
 
     def start(self) -> None:
         """Start every process. Raises :class:`Refused` while nothing is started, then Failed."""
@@ -127,7 +133,8 @@ class Supervisor:
             report=self._tell_safely,
             hurry=lambda: self._signals.count > before,
         ).run()
-        for started in reversed(self._started.values()):
+        for name, started in reversed(self._started.items()):
+            self.exits[name] = _how_ended(started)
             started.close()
         if self._watch is not None:
             self._watch.close()
@@ -223,3 +230,11 @@ class Supervisor:
         # Nobody may be listening any more; ending everything matters more.
         with suppress(Exception):
             self._report(event)
+
+
+def _how_ended(started: Started) -> str:
+    # The first thread of a process may have ended, as the machine's table says, before the last.
+    end = time.monotonic() + EXIT_SECONDS
+    while (how := started.ended()) is None and time.monotonic() < end:
+        time.sleep(POLL_SECONDS / 4)
+    return how or NOT_ENDED

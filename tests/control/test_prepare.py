@@ -28,10 +28,11 @@ def wanted(text: str) -> Wanted:
     return wanted_module.load("-", framework=None, stdin=io.BytesIO(text.encode()))
 
 
-def prepared(text: str, **options: bool) -> Prepared:
+def prepared(text: str, *, native_router: bool = False, strict: bool = False) -> Prepared:
     asked = wanted(text)
     client = Client(ADAPTERS[asked.framework], "unavailable")
-    return prepare(asked, client, Inventory(machines=(HERE,)), **options)
+    machines = Inventory(machines=(HERE,))
+    return prepare(asked, client, machines, native_router=native_router, strict=strict)
 
 
 @pytest.mark.parametrize("framework", sorted(ADAPTERS))

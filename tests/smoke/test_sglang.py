@@ -1,4 +1,4 @@
-"""A real SGLang server on the CPU, launched exactly as rendered."""
+"""A real SGLang server on the CPU, by ``oe smoke``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.launch import EXAMPLES, launch
+from tests.smoke.oe import ALL_ENDED_WELL, EXAMPLES, oe_smoke
 
 pytestmark = pytest.mark.smoke
 
-drive = partial(launch, "oe_adapter_sglang", "sglang-serve")
+drive = partial(oe_smoke, "sglang", "sglang-serve")
 
 
 def test_a_single_server_completes_on_each_path(tmp_path: Path) -> None:
     report = drive(EXAMPLES / "sglang-cpu-single.json", tmp_path)
-    assert "reset" in report
-    assert report["exit_codes"] == {"server": 0}
+    assert report["reset"]["ok"]
+    assert report["exits"] == {"server": ALL_ENDED_WELL}

@@ -1,4 +1,4 @@
-"""Real vLLM servers on the CPU build, launched exactly as rendered."""
+"""Real vLLM servers on the CPU build, by ``oe smoke``."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.launch import EXAMPLES, launch
+from tests.smoke.oe import ALL_ENDED_WELL, EXAMPLES, oe_smoke
 from tests.support.control_plane import Json
 
 pytestmark = pytest.mark.smoke
 
-drive = partial(launch, "oe_adapter_vllm", "vllm")
+drive = partial(oe_smoke, "vllm", "vllm")
 
 
 def test_a_single_server_completes_on_each_path(tmp_path: Path) -> None:
     report = drive(EXAMPLES / "vllm-cpu-single.json", tmp_path)
-    assert report["reset"] == {"success": True}
-    assert report["exit_codes"] == {"server": 0}
+    assert report["reset"]["answer"] == {"success": True}
+    assert report["exits"] == {"server": ALL_ENDED_WELL}
 
 
 def test_prefill_and_decode_behind_the_router_complete_on_each_path(tmp_path: Path) -> None:
     report = drive(EXAMPLES / "vllm-cpu-prefill-decode.json", tmp_path)
-    assert report["exit_codes"] == {"router": 0, "decode": 0, "prefill": 0}
+    assert report["exits"] == dict.fromkeys(("router", "decode", "prefill"), ALL_ENDED_WELL)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,5 @@ def test_a_replica_of_two_processes_completes(shape: Json, tmp_path: Path) -> No
     request["input"]["roles"][0]["parallelism"] = shape
     file = tmp_path / "request.json"
     file.write_text(json.dumps(request), encoding="utf-8")
-    drive(file, tmp_path, ranks=2)
+    report = drive(file, tmp_path, ranks=2)
+    assert len(report["processes"]) == len(set(report["processes"].values())) == 2

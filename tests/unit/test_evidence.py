@@ -196,7 +196,10 @@ def test_what_was_run_is_what_the_smoke_tests_launch(
 
 
 def test_every_smoke_module_counts() -> None:
-    """A new one must be named, or the table would say less than was run."""
+    """A new one must be named, or the table would say less than was run.
+
+    CI has no GPUs, so that nothing is shown by what only runs on them.
+    """
     folder = ROOT / "tests" / "smoke"
     found = {path.relative_to(ROOT).as_posix() for path in folder.glob("test_*.py")}
-    assert found == set(smoke_modules())
+    assert found - {"tests/smoke/test_gpu.py"} == set(smoke_modules())
