@@ -53,7 +53,11 @@ def load_wanted(file: str, framework: str | None, model: str | None = None) -> W
     from inferlab_adapters.control import wanted
 
     found = wanted.load(file, framework=framework, stdin=sys.stdin.buffer)
-    return found if model is None else replace(found, model_path=model)
+    if model is None:
+        return found
+    # A folder as seen from here, not from where the processes run; else the name of a model.
+    here = Path(model).expanduser()
+    return replace(found, model_path=str(here.absolute()) if here.is_dir() else model)
 
 
 def load_inventory(file: str | None, engine_env: Path | None) -> Inventory:
