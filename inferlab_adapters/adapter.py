@@ -87,6 +87,8 @@ class Adapter(ABC):
     """A word that the framework's parser reads as no value at all, so that no name may be it."""
     real_parser: str = ""
     """The module with the framework's own parsers, for ``engine_side``; empty without one."""
+    engine_backend: str = ""
+    """The module through which OpenEngine talks to the engine; empty without one."""
     mechanisms: Mapping[KvTransferMechanism, Mechanism]
     routers: Mapping[str, NativeRouter]
     own_settings: Sequence[OwnSetting]

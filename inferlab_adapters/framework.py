@@ -96,9 +96,10 @@ class FrameworkAdapter(Adapter):
         nothing: str = "",
         explaining: str = "",
         real_parser: str = "",
+        engine_backend: str = "",
     ) -> None:
-        """``explaining`` names the module that is an :class:`Explanation`, loaded when asked, and
-        ``real_parser`` the one that an engine's own Python runs (see ``engine_side``)."""
+        """The last three name modules that are loaded when asked: an :class:`Explanation`, what an
+        engine's own Python runs (see ``engine_side``), and the backend of OpenEngine."""
         self.name, self.version, self.framework, self.distribution = identity
         self.catalogues = declarations.catalogues
         self.mechanisms = declarations.mechanisms
@@ -111,6 +112,7 @@ class FrameworkAdapter(Adapter):
         self._rendering = rendering
         self._explaining = explaining
         self.real_parser = real_parser
+        self.engine_backend = engine_backend
 
     def option_table(self, framework_version: str) -> OptionTable:
         return self._planning.option_table(framework_version)

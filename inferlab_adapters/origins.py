@@ -8,13 +8,14 @@ integration's ``explain.py`` adds what those rules cannot know: which field, and
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from inferlab_adapters.deployment import PLANNED, RolePlan
 from inferlab_adapters.environment import CACHE_VARIABLES
 from inferlab_adapters.errors import pointer
+from inferlab_adapters.openengine import launch
 from inferlab_adapters.options import Use
 
 if TYPE_CHECKING:
@@ -60,14 +61,14 @@ class ProcessTrace(NamedTuple):
     files: tuple[FileTrace, ...]
 
 
-Place = Literal["request", "allocation", "primary", "parallelism", "setting", "adapter"]
+Place = Literal["request", "role", "allocation", "primary", "parallelism", "setting", "adapter"]
 
 
 class Cause(NamedTuple):
     """An origin before it is known which process is meant.
 
-    ``place`` says what ``path`` is relative to: the input of the request, the process's own
-    allocation, that of its replica's rank 0, or the role's sizes or settings.
+    ``place`` says what ``path`` is relative to: the input of the request, the role, the process's
+    own allocation, that of its replica's rank 0, or the role's sizes or settings.
     """
 
     place: Place
@@ -152,6 +153,8 @@ def resolve(cause: Cause, replica: Replica, rank: Rank) -> Origin:
         return Origin("allocation", f"{holder.pointer}/{cause.path}", cause.why)
     role = replica.role
     assert role is not None
+    if cause.place == "role":
+        return Origin("request", f"{role.request.pointer}/{cause.path}", cause.why)
     if cause.place == "setting":
         return Origin("setting", f"{role.settings.pointer}/{cause.path}", cause.why)
     base = f"{role.request.pointer}/{PLANNED.parallelism}"
@@ -172,7 +175,9 @@ class _Tracer:
     def server(self, command: Command) -> Iterator[Traced]:
         plan, role = self._deployment.plan, self._replica.role
         assert role is not None
-        rest = yield from self._program(list(command.argv))
+        own = launch.unwrapped(command.argv)
+        yield from self._wrapper(command.argv[: len(command.argv) - len(own)])
+        rest = yield from self._program(list(own))
         if rest and rest[0] == self._rank.model_locator:
             yield Traced(rest.pop(0), self._locator())
         extra = 0
@@ -209,6 +214,18 @@ class _Tracer:
         role = self._replica.role
         for name, value in sorted(command.env.items()):
             yield Traced(f"{name}={value}", self._variable(role, name))
+
+    def _wrapper(self, tokens: Sequence[str]) -> Iterator[Traced]:
+        """The program that serves OpenEngine, where the engine is started by it."""
+        if not tokens:
+            return
+        from inferlab_adapters.openengine import causes
+
+        origin = _PROGRAM
+        for token in tokens:
+            cause = causes.OPTIONS.get(token.partition("=")[0])
+            origin = self._resolved(cause) if cause else origin
+            yield Traced(token, origin)
 
     def _program(self, argv: list[str]) -> Generator[Traced, None, list[str]]:
         """The words of the program; returns what follows them."""

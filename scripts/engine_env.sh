@@ -42,6 +42,8 @@ recipe_vllm() {
   mend=$(echo "$venv"/lib/python*/site-packages)/vllm-0.32.0+cpu.dist-info
   mkdir "$mend"
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n' >"$mend/METADATA"
+  # Rendered commands start the engine by a program of ours, as a serving environment has it.
+  install "$venv/bin/python" --editable "$root" --editable "$root/integrations/vllm"
 }
 
 recipe_vllm-0.33.0() {
@@ -168,7 +170,7 @@ if [[ -z $uv ]]; then
   fi
 fi
 
-stamp=$(declare -f "${shared[@]}" "recipe_$name" | hash_of)
+stamp=$({ declare -f "${shared[@]}" "recipe_$name" && echo "$root"; } | hash_of)
 did=$(keep_or_make make_venv "$name" "$stamp")
 # The model is vLLM's recipe's to keep up to date; where that was never run, SGLang makes one.
 if [[ $name == vllm || ($name =~ ^sglang(-serve)?$ && ! -e $engines/tiny-model) ]]; then

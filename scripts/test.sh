@@ -15,4 +15,5 @@ bin=${VENV:-.venv}/bin
 "$bin/mypy" --no-error-summary inferlab_adapters integrations/*/oe_adapter_* tests benchmarks
 "$bin/python" scripts/generate_protocol.py --check
 "$bin/python" scripts/generate_docs.py --check
+"$bin/python" scripts/generate_openengine.py --check
 exec "$bin/python" -m pytest "$@"

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "logs": "Show what the processes of a deployment print.",
     "down": "Stop a deployment; nothing of it survives.",
     "smoke": "Start a deployment, send it requests, stop it, and report.",
+    "conformance": "Ask an OpenEngine server everything that the contract demands, rule by rule.",
     "adapters": "List the installed adapters.",
     "catalogue": "List and search the recorded options of the engines.",
     "schema": "Print the JSON Schema of the wire protocol or of deployment files.",

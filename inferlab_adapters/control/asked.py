@@ -43,7 +43,7 @@ def reason(origin: Origin, wanted: Wanted, request: Json, allocations: list[Json
     role = _ROLE.fullmatch(origin.pointer)
     if role is None or request["operation"] == "render_serve":
         return Reason(source=origin.source, place=wanted.locate(origin.pointer), why=origin.why)
-    pointer = f"{role[1]}/{_BACK[role[2]]}{role[3]}"
+    pointer = f"{role[1]}/{_BACK.get(role[2], role[2])}{role[3]}"
     if _has(request, pointer):
         return Reason(source=origin.source, place=wanted.locate(pointer), why=origin.why)
     if origin.source == "parallelism":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 from inferlab_adapters.control import records
 from inferlab_adapters.control.channel import Launch
@@ -13,6 +15,7 @@ from inferlab_adapters.control.prepare import Prepared
 from inferlab_adapters.control.records import PlannedProcess, State
 from inferlab_adapters.control.state import Deployment
 from inferlab_adapters.control.types import Json
+from inferlab_adapters.openengine.launch import KEY_VARIABLE, is_wrapped
 
 WORKSPACE_FOLDER = ".inferlab"
 """The working directory of every process, below the workspace."""
@@ -47,14 +50,17 @@ def first_state(prepared: Prepared, deployment: Deployment, *, run: str, grace: 
 def launches(prepared: Prepared, planned: State) -> dict[str, Launch]:
     """What to start, by process, in the order of its start."""
     commands = {one["process"]: one["command"] for one in prepared.rendered["processes"]}
+    # With a secret of their own, prefill and decode know their KV sessions from forged ones.
+    secret = {KEY_VARIABLE: secrets.token_hex(32)}
     found: dict[str, Launch] = {}
     for process in planned.processes:
         machine = prepared.machines[process.machine]
-        command: Mapping[str, Json] = commands[process.name]
+        command: Mapping[str, Any] = commands[process.name]
+        speaks = is_wrapped(command["argv"])
         found[process.name] = Launch(
             process=process.name,
             argv=tuple(command["argv"]),
-            env=command["env"],
+            env={**(secret if speaks else {}), **command["env"]},
             devices=None if machine.devices is None else process.devices,
             engine_env=machine.engine_env,
             cwd=str(prepared.wanted.workspace / WORKSPACE_FOLDER),

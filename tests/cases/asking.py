@@ -7,6 +7,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from inferlab_adapters.adapter import Adapter
+from inferlab_adapters.openengine.launch import SETTING as OPENENGINE
+from inferlab_adapters.openengine.launch import unwrapped
 from inferlab_adapters.options import OptionTable
 from tests.support.adapters import ADAPTERS
 from tests.support.control_plane import (
@@ -44,6 +46,12 @@ class Engine(NamedTuple):
     adapter: Adapter
     version: str
 
+    @property
+    def plain(self) -> Json:
+        """The settings of a server that is the engine alone, to which nothing is added."""
+        own = {setting.name for setting in self.adapter.own_settings}
+        return {OPENENGINE.name: False} if OPENENGINE.name in own else {}
+
     def ask(
         self,
         request: Json,
@@ -72,7 +80,8 @@ class Engine(NamedTuple):
         """What plan says against settings of a lone server; render must say the same of them."""
         code, message = self.plan_refusal(single(**settings), version)
         assert code == INV
-        request = single()
+        # What the adapter adds to a server that is not plain would be set a second time.
+        request = single(**{name: settings[name] for name in self.plain if name in settings})
         plan = output(self.ask(request, version))
         plan["roles"][0]["effective_settings"] |= settings
         render = render_request(request, plan, allocate(plan))
@@ -166,7 +175,7 @@ def servers_of(
         for allocation, process in zip(allocations, rendered["processes"], strict=True):
             if allocation["role"] != "router":
                 label = f"{name}:{allocation['process']}"
-                yield label, allocation, process["command"]["argv"]
+                yield label, allocation, list(unwrapped(process["command"]["argv"]))
 
 
 @cache

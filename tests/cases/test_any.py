@@ -388,7 +388,7 @@ def test_row_40_a_boolean_has_three_states(engine: Engine) -> None:
         }
 
         absent, on, off = (
-            set(engine.argv(lone(**shape, settings=settings), version=version))
+            set(engine.argv(lone(**shape, settings=engine.plain | settings), version=version))
             for settings in ({}, dict.fromkeys(options, True), dict.fromkeys(options, False))
         )
         assert options
@@ -413,14 +413,17 @@ def test_row_40_a_switch_takes_no_word(engine: Engine) -> None:
     for option in switches:
         flag = option.names[0]
         for tokens in ([flag, "true"], [f"{flag}=false"]):
-            engine.settings_refusal({"extra_args": tokens})
+            engine.settings_refusal({**engine.plain, "extra_args": tokens})
         for value in ("true", 1, flag):
-            assert "must be true or false" in engine.settings_refusal({option.name: value})
-        again = engine.settings_refusal({option.name: False, "extra_args": [flag]})
+            refusal = engine.settings_refusal({**engine.plain, option.name: value})
+            assert "must be true or false" in refusal
+        settings = {**engine.plain, option.name: False, "extra_args": [flag]}
+        again = engine.settings_refusal(settings)
         assert f"sets {option.name} a second time" in again
         for negative in option.negative:
             name = negative.lstrip("-").replace("-", "_")
-            assert f"write {option.name}: false" in engine.settings_refusal({name: True})
+            refusal = engine.settings_refusal({**engine.plain, name: True})
+            assert f"write {option.name}: false" in refusal
 
 
 @pytest.mark.parametrize(

@@ -187,7 +187,7 @@ def test_an_engine_that_refuses_more_than_settings_is_told_so(write: Write) -> N
 
 def test_an_inventory_places_both_sides(write: Write, tmp_path: Path) -> None:
     inventory = tmp_path / "machines.yaml"
-    machine = {"name": "big", "address": "10.0.0.9", "devices": [0], "ports": [8000]}
+    machine = {"name": "big", "address": "10.0.0.9", "devices": [0], "ports": "8000-8001"}
     inventory.write_text(yaml.safe_dump({"machines": [machine]}), encoding="utf-8")
     smaller = write("other.yaml", roles={"serve": {}})
     done = oe("diff", write("one.yaml"), smaller, *VERSION, "--inventory", inventory)

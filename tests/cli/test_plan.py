@@ -22,7 +22,7 @@ def test_the_table_says_roles_replicas_ports_and_links() -> None:
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert lines[0] == "vllm 0.32.0, planned by oe-adapter-vllm 0.1.0:"
     assert any(line.startswith("decode decode 1 2 tp 2, attention tp 2,") for line in lines)
-    assert "prefill-001 prefill 1 side_channel master GET /v1/models" in lines
+    assert "prefill-001 prefill 1 openengine, side_channel master GET /v1/models" in lines
     assert "side_channel prefill decode port side_channel" in lines
     assert "kv_transfer prefill decode nixl" in lines
     assert "routing the engine's own router, role router, round_robin" in lines

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inferlab_adapters.openengine.launch import unwrapped
 from tests.cli.invoke import oe
 from tests.support.control_plane import output
 from tests.support.schema import check_response
@@ -45,10 +46,10 @@ def test_json_is_the_response_on_the_wire() -> None:
 def test_a_placed_request_is_rendered_as_it_is() -> None:
     done = oe("render", RENDER, "--framework", "vllm", "--format", "json")
     (process,) = output(json.loads(done.out))["processes"]
-    assert process["command"]["argv"][:2] == ["vllm", "serve"]
+    assert unwrapped(process["command"]["argv"])[:2] == ["vllm", "serve"]
     table = oe("render", RENDER, "--framework", "vllm")
     assert table.out.startswith("server: on ")
-    assert "vllm serve /models/qwen3-235b" in table.out
+    assert "-- vllm serve /models/qwen3-235b" in table.out
     for more in (["--format", "shell"], ["--inventory", "x.yaml"]):
         refused = oe("render", RENDER, "--framework", "vllm", *more)
         assert refused.code == 2

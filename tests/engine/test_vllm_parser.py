@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from inferlab_adapters.openengine.launch import unwrapped
 from tests.support.control_plane import Json
 from tests.support.engines import parsed
 from tests.support.golden import rendered_processes
@@ -52,7 +53,7 @@ def test_a_golden_command_is_accepted(name: str, answers: dict[str, Json]) -> No
         assert "--brand-new-option" in answers[name]["error"]
         return
     assert "error" not in answers[name], answers[name]
-    values, argv = answers[name]["values"], GOLDEN[name]["command"]["argv"]
+    values, argv = answers[name]["values"], unwrapped(GOLDEN[name]["command"]["argv"])
     if argv[0] == "vllm":
         assert values["model_tag"] == argv[2]
         assert values["served_model_name"] == [argv[argv.index("--served-model-name") + 1]]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from inferlab_adapters.adapter import Adapter, Context
+from inferlab_adapters.openengine.launch import unwrapped
 from inferlab_adapters.wire import respond
 from tests.fourth.toy.oe_adapter_toy import ADAPTER as TOY
 from tests.properties.strategies import placements, requests
@@ -96,7 +97,7 @@ def check_commands(adapter: Adapter, plan: Json, answer: Json) -> None:
         wanted = roles[process["role"]]
         if wanted["kind"] == "router":
             continue
-        argv = process["command"]["argv"]
+        argv = unwrapped(process["command"]["argv"])
         start = next(index for index, token in enumerate(argv) if token.startswith("--"))
         seen: dict[str, tuple[str, ...]] = {}
         for use in table.scan(argv[start:]):

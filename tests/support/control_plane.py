@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferlab_adapters.adapter import Adapter, Context
+from inferlab_adapters.openengine.launch import unwrapped
 from inferlab_adapters.wire import respond
 from tests.support.schema import check_response
 
@@ -322,10 +323,9 @@ def serve(
 
 
 def argv_of(rendered: Json, process: str) -> list[str]:
-    """The argv of one rendered process."""
+    """The argv of one rendered process, without the program that serves OpenEngine for it."""
     found = next(item for item in rendered["processes"] if item["process"] == process)
-    argv: list[str] = found["command"]["argv"]
-    return argv
+    return list(unwrapped(found["command"]["argv"]))
 
 
 def env_of(rendered: Json, process: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from inferlab_adapters.openengine.launch import PORT
 from tests.support.control_plane import Json, Placement, plan_request, role
 from tests.support.golden import GOLDEN, Case, pair, read
 
@@ -102,6 +103,7 @@ CAPABILITIES: Mapping[str, Callable[[Deployment], bool]] = {
     "IPv6": lambda d: any(":" in item["endpoint"]["host"] for item in d.allocations),
     "profiling": lambda d: any("capture_target" in item for item in d.plan["replicas"]),
     "prefix cache reset": lambda d: "prefix_cache_reset" in d.plan["endpoint"],
+    "OpenEngine beside HTTP": lambda d: any(PORT in item["ports"] for item in d.plan["replicas"]),
     "launch files": lambda d: any(process["launch_files"] for process in d.processes),
     "render inputs": lambda d: bool(d.plan["render_inputs"]),
 }
@@ -150,6 +152,7 @@ _VLLM_DATA = f"{_SMOKE_VLLM}test_a_replica_of_two_processes_completes[data]"
 
 _SGLANG_SINGLE = "tests/smoke/test_sglang.py::test_a_single_server_completes_on_each_path"
 
+_NO_OPENENGINE = Absent(why="this adapter has no backend for it yet")
 _OWN_FILES = Absent(why="the engine reads its files itself, on the machine it runs on")
 
 
@@ -211,6 +214,11 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "prefix cache reset": Shown(
             cases=("single-dev-endpoints",), runs=(_VLLM_SINGLE, _VLLM_TENSOR, _VLLM_DATA)
         ),
+        "OpenEngine beside HTTP": Shown(
+            cases=("single-tp2", "1p1d-nixl-builtin"),
+            token="--enable-scale-out",
+            runs=(_VLLM_SINGLE, _VLLM_PAIR, _VLLM_TENSOR, _VLLM_DATA),
+        ),
         "launch files": _OWN_FILES,
         "render inputs": _OWN_FILES,
     },
@@ -248,6 +256,7 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "prefix cache reset": Shown(
             cases=("single-tp2", "1p1d-mooncake-sglang-router"), runs=(_SGLANG_SINGLE,)
         ),
+        "OpenEngine beside HTTP": _NO_OPENENGINE,
         "launch files": _OWN_FILES,
         "render inputs": _OWN_FILES,
     },
@@ -280,6 +289,7 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "IPv6": Shown(cases=("single-ipv6", "1p1d-nixl-ipv6")),
         "profiling": Shown(cases=("single-profiling",)),
         "prefix cache reset": Absent(why="no version has an endpoint for it"),
+        "OpenEngine beside HTTP": _NO_OPENENGINE,
         "launch files": Shown(cases=("single-yaml-file", "1p1d-nixl-trtllm-disaggregated")),
         "render inputs": Shown(cases=("single-yaml-file",)),
     },

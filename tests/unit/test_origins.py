@@ -26,6 +26,7 @@ RENDERS = [
 
 # What follows from the field it names by arithmetic, or from several fields.
 COMPUTED = {
+    "--role",
     "--data-parallel-size-local",
     "--data-parallel-start-rank",
     "--gpus_per_node",

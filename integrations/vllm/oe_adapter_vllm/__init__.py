@@ -16,5 +16,6 @@ ADAPTER = FrameworkAdapter(
     rendering=render,
     explaining="oe_adapter_vllm.explain",
     real_parser="oe_adapter_vllm.real_parser",
+    engine_backend="oe_adapter_vllm.engine",
     nothing="None",
 )

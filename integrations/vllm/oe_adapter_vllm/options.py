@@ -98,5 +98,10 @@ def option_table(framework_version: str) -> OptionTable:
         aliases={"-O": "optimization_level"},
         # Source: vllm/entrypoints/cli/serve.py, 0.32.0: below 1 it means a headless process.
         minimums={"api_server_count": 1},
-        judged={"decode_context_parallel_size", "distributed_executor_backend", "enable_eplb"},
+        judged={
+            "decode_context_parallel_size",
+            "distributed_executor_backend",
+            "enable_eplb",
+            "skip_tokenizer_init",
+        },
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from inferlab_adapters.deployment import (
     MASTER,
@@ -14,6 +14,7 @@ from inferlab_adapters.deployment import (
 )
 from inferlab_adapters.errors import Faults, one_of, shown
 from inferlab_adapters.kv_transfer import with_default
+from inferlab_adapters.openengine import launch as openengine
 from inferlab_adapters.parallelism import Layout, divisors
 from inferlab_adapters.settings import Settings
 from oe_adapter_vllm import kv_transfer
@@ -24,6 +25,15 @@ from oe_adapter_vllm.settings import absent_settings as absent_settings
 if TYPE_CHECKING:
     from inferlab_adapters.protocol.answers import HttpActionSpec
 
+OPENENGINE_NEEDS: Mapping[str, Any] = {
+    "enable_scale_out": True,
+    "enable_prompt_tokens_details": True,
+}
+"""Options without which the backend has no endpoint to ask, or no count of cached tokens."""
+
+OPENENGINE_DEFAULTS: Mapping[str, Any] = {"scheduling_policy": "priority"}
+"""Options without which a priority is refused; equal ones run first come, first served."""
+
 DEFAULT_PROFILER = {"profiler": "cuda"}
 _PROFILER_FOLDERS = {"cuda": None, "torch": "torch_profiler_dir", "proton": "proton_profiler_dir"}
 
@@ -31,7 +41,9 @@ _PROFILER_FOLDERS = {"cuda": None, "torch": "torch_profiler_dir", "proton": "pro
 def ports(scope: Scope, role: RoleRequest, shape: Layout) -> PortPlan:
     """Transfer ports for every rank, and one at which rank 0 of several is found."""
     transfer = kv_transfer.ports(scope.mechanism, role.kind, shape)
-    return transfer._replace(primary_ports=(MASTER,))
+    speaks = role.settings.get(openengine.SETTING.name, openengine.SETTING.default)
+    ports = (openengine.PORT, *transfer.ports) if speaks else transfer.ports
+    return transfer._replace(ports=ports, primary_ports=(MASTER,))
 
 
 def complete(
@@ -42,6 +54,9 @@ def complete(
     if scope.profiling:
         options.setdefault("profiler_config", DEFAULT_PROFILER)
         _check_profiler(settings, faults)
+    if openengine.is_on(settings):
+        _check_openengine(settings, faults)
+        options = {**OPENENGINE_DEFAULTS, **options, **OPENENGINE_NEEDS}
     done = settings._replace(own=own, options=options)
     _check_decode_context(shape, done, faults)
     if options.get("distributed_executor_backend") == "external_launcher":
@@ -89,6 +104,18 @@ def _check_profiler(settings: Settings, faults: Faults) -> None:
     folder = _PROFILER_FOLDERS[profiler]
     if folder and not given.get(folder):
         faults.add(where, f"the {profiler} profiler needs {folder}", "name a folder")
+
+
+def _check_openengine(settings: Settings, faults: Faults) -> None:
+    """Refuse what would leave OpenEngine's backend without its endpoint or without texts."""
+    off = f"or set {openengine.SETTING.name} to false"
+    for name, value in OPENENGINE_NEEDS.items():
+        if settings.options.get(name, value) != value:
+            what = f"must be {shown(value)} beside OpenEngine, got {shown(settings.options[name])}"
+            faults.add(settings.at(name), what, f"remove it, {off}")
+    if settings.options.get("skip_tokenizer_init"):
+        what = "leaves OpenEngine without a tokenizer"
+        faults.add(settings.at("skip_tokenizer_init"), what, f"remove it, {off}")
 
 
 def _check_decode_context(shape: Layout, settings: Settings, faults: Faults) -> None:

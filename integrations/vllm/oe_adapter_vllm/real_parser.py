@@ -32,5 +32,14 @@ def parse_router(argv: list[str], model: str | None) -> Parsed:
     return Parsed(parse_router_args(argv[1:]))
 
 
-PARSERS: dict[str, Parser] = {"vllm": parse_server, "vllm-router": parse_router}
+def parse_wrapped(argv: list[str], model: str | None) -> Parsed:
+    """The server that the program beside it starts."""
+    return parse_server(argv[argv.index("--") + 1 :], model)
+
+
+PARSERS: dict[str, Parser] = {
+    "vllm": parse_server,
+    "vllm-router": parse_router,
+    "inferlab_adapters.openengine": parse_wrapped,
+}
 """By the program that a command starts."""

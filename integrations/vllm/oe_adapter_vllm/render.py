@@ -2,7 +2,7 @@
 
 ``vllm serve MODEL`` first, since list-valued options would eat a positional behind them;
 then the options that the request and the allocation own, in a fixed order; then the settings
-in name order; then the extra arguments.
+in name order; then the extra arguments. Rank 0 is started by the program that serves OpenEngine.
 
 Source for the options over nodes: vllm/engine/arg_utils.py (create_engine_config),
 vllm/entrypoints/cli/serve.py and vllm/config/parallel.py, 0.32.0.
@@ -18,6 +18,7 @@ from inferlab_adapters.deployment import MASTER, Plan, RolePlan
 from inferlab_adapters.environment import cache_environment
 from inferlab_adapters.errors import Faults, pointer
 from inferlab_adapters.kv_transfer import BOOTSTRAP
+from inferlab_adapters.openengine import launch as openengine
 from inferlab_adapters.parallelism import Layout
 from inferlab_adapters.values import compact_json, tokens
 from oe_adapter_vllm import kv_transfer, router
@@ -77,6 +78,8 @@ def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command
         config = kv_transfer.transfer_config(plan, role)
         argv += [plan.option("kv_transfer_config").names[0], compact_json(config)]
     argv += role.settings.argv(plan.table, leave_out=_NOT_HEADLESS if headless else frozenset())
+    if openengine.is_on(role.settings) and not headless:
+        argv = openengine.wrapped("vllm", role.kind, rank, argv)
     return Command(argv=argv, env=_environment(plan, role, replica, rank))
 
 

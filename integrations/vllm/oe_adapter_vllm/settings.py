@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from inferlab_adapters.deployment import RoleRequest, Scope
 from inferlab_adapters.kv_transfer import protocol_setting
+from inferlab_adapters.openengine.launch import SETTING as OPENENGINE
 from inferlab_adapters.settings import EXTRA_ARGS, EXTRA_ENV, OwnSetting
 
 DEV_ENDPOINTS = OwnSetting(
@@ -53,6 +54,7 @@ OWN_SETTINGS = (
     EXTRA_ARGS,
     EXTRA_ENV,
     DEV_ENDPOINTS,
+    OPENENGINE,
     KV_TRANSFER_PROTOCOL,
     KV_LOAD_FAILURE_POLICY,
     KV_BUFFER_DEVICE,

@@ -163,6 +163,7 @@ CASES = [
         ),
     ),
     Case(name="single-dev-endpoints", request=single(dev_endpoints=True)),
+    Case(name="single-without-openengine", request=single(openengine=False)),
     Case(
         name="single-ssh",
         request=single(),
@@ -181,6 +182,11 @@ def _ports_apart(render: Json) -> None:
 
 
 REFUSALS = [
+    Refusal(
+        name="refused-no-scale-out",
+        request=single(enable_scale_out=False, skip_tokenizer_init=True),
+        code=INV,
+    ),
     Refusal(
         name="refused-missing-role",
         request=plan_request(role("prefill"), topology="prefill_decode", kv_transfer="nixl"),

@@ -1,0 +1,1 @@
+"""What is different between the revisions of OpenEngine, one module each."""

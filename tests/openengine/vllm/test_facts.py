@@ -1,0 +1,149 @@
+"""What is known of a vLLM server, its load, and its adapters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oe_adapter_vllm.engine_arguments import EngineArguments
+
+from inferlab_adapters.openengine.engine import Load, Lora, RankLoad, Role
+from tests.openengine.vllm.asked import asking, backend, fault
+from tests.openengine.vllm.fake_server import METRICS, error, run
+
+ARGV = (
+    *("vllm", "serve", "m", "--served-model-name", "tiny", "tiny-alias", "-tp", "2"),
+    *("--pipeline_parallel_size=3", "--scheduling-policy", "priority", "--enable-lora"),
+    *("--max-num-batched-tokens", "4096", "--max-loras", "4"),
+    *("--reasoning-parser", "r", "--tool-call-parser", "t"),
+)
+
+
+def test_facts_of_an_engine_whose_command_line_is_known() -> None:
+    async def test() -> None:
+        async with backend(options={"argv": ARGV}) as (engine, _):
+            facts = await engine.facts()
+            assert (facts.engine_name, facts.engine_version) == ("vllm", "0.32.0")
+            (model,) = facts.models
+            assert (model.model_id, model.names) == ("/models/tiny", ("tiny", "tiny-alias"))
+            assert (model.max_context_length, model.vocabulary) == (256, 512)
+            assert (model.reasoning_parser, model.tool_call_parser) == ("r", "t")
+            sizes = facts.parallelism
+            assert (sizes.tensor, sizes.pipeline, sizes.data) == (2, 3, 1)
+            assert (facts.kv_block_size, facts.total_kv_blocks) == (128, 1024)
+            assert (facts.max_running_requests, facts.max_batched_tokens) == (128, 4096)
+            assert (facts.max_loras, facts.connector) == (4, None)
+            abilities = model.abilities
+            assert abilities.output_logprobs.selections == ("top_n", "token_ids")
+            assert abilities.output_logprobs.max_top_n == 19
+            assert abilities.prompt_logprobs.max_top_n == 20
+            assert abilities.max_num_sequences == 128
+            assert abilities.priority
+            assert abilities.lora
+
+    run(test)
+
+
+def test_facts_of_an_engine_that_was_there_before() -> None:
+    async def test() -> None:
+        async with backend(priority=False, runtime_lora=False, most_logprobs=-1) as (engine, _):
+            facts = await engine.facts()
+            abilities = facts.models[0].abilities
+            assert not abilities.priority
+            assert not abilities.lora
+            assert "all" in abilities.output_logprobs.selections
+            assert abilities.prompt_logprobs.selections == ("top_n", "all")
+            assert (facts.parallelism.tensor, facts.parallelism.data) == (None, None)
+            refused = await fault(engine.accept(asking(priority=1)))
+            assert refused.code == "unsupported_feature"
+            refused = await fault(engine.accept(asking(lora_name="l")))
+            assert refused.code == "unsupported_feature"
+            lora = Lora(lora_id=1, name="l", path="/l")
+            assert (await fault(engine.load_lora(lora))).code == "failed_precondition"
+        nixl = METRICS + "# TYPE vllm:nixl_xfer_time_seconds histogram\n"
+        async with backend(Role.DECODE, metrics=nixl) as (engine, _):
+            facts = await engine.facts()
+            assert facts.connector is not None
+            assert facts.connector.transfer_backend == "nixl"
+            assert facts.models[0].abilities.max_num_sequences == 1
+
+    run(test)
+
+
+def test_an_engine_that_cannot_generate_by_tokens_says_what_it_needs() -> None:
+    async def test() -> None:
+        async with backend(scale_out=False) as (engine, _):
+            refused = await fault(engine.facts())
+            assert refused.code == "failed_precondition"
+            assert "--enable-scale-out" in refused.message
+
+    run(test)
+
+
+def test_load_by_rank_and_in_all() -> None:
+    second = METRICS.replace('engine="0"', 'engine="1"')
+
+    async def test() -> None:
+        async with backend(metrics=METRICS + second) as (engine, _):
+            load = await engine.load(True)
+            assert load == Load(
+                running=6,
+                queued=2,
+                used_kv_blocks=4,
+                total_kv_blocks=2048,
+                ranks=tuple(
+                    RankLoad(rank=rank, running=3, queued=1, used_kv_blocks=2, total_kv_blocks=1024)
+                    for rank in (0, 1)
+                ),
+                attributes={"vllm.prompt_tokens": 1512.0},
+            )
+            assert (await engine.load(False)).ranks == ()
+            facts = await engine.facts()
+            assert facts.models[0].abilities.dp_rank_choice
+            assert facts.max_running_requests == 256
+        async with backend(metrics="") as (engine, _):
+            assert await engine.load(True) == Load()
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ((400, error("The lora adapter 'l' has already been loaded.")), "already_exists"),
+        ((404, error("Loading lora l failed: No adapter found", 404)), "invalid_argument"),
+        ((500, error("boom", 500)), "internal"),
+    ],
+)
+def test_an_adapter_that_cannot_be_loaded(answer: Any, code: str) -> None:
+    async def test() -> None:
+        async with backend(options={"argv": ARGV}) as (engine, server):
+            lora = Lora(lora_id=1, name="l", path="/l")
+            await engine.load_lora(lora)
+            await engine.unload_lora(lora)
+            assert server.bodies("/v1/load_lora_adapter") == [{"lora_name": "l", "lora_path": "/l"}]
+            assert server.bodies("/v1/unload_lora_adapter") == [{"lora_name": "l"}]
+            server.answers.append(answer)
+            assert (await fault(engine.load_lora(lora))).code == code
+
+    run(test)
+
+
+def test_command_lines() -> None:
+    words = [
+        "serve",
+        "m",
+        "--kv-transfer-config",
+        '{"a": 1, "b": 2}',
+        "--kv-transfer-config.b",
+        "3",
+    ]
+    read = EngineArguments([*words, "-dp=2", "--enable-lora", "--seed", "-1", "--max_loras", "x"])
+    assert read.mapping("kv_transfer_config") == {"a": 1, "b": "3"}
+    assert read.number("data_parallel_size") == 2
+    assert read.has("enable_lora")
+    assert read.text("seed") == "-1"
+    assert read.number("max_loras", 1) is None
+    assert read.number("tensor_parallel_size", 1) == 1
+    assert EngineArguments(None).number("tensor_parallel_size", 1) is None
+    assert EngineArguments(["--kv-transfer-config", "["]).mapping("kv_transfer_config") == {}
