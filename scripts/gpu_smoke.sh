@@ -157,12 +157,23 @@ make_model() {
   PATH=$path python3 "$root/scripts/make_tiny_model.py" "$scratch/model"
 }
 
+# A deployment file. What serves OpenEngine beside vLLM needs two packages that vLLM does not bring,
+# and nothing is installed here.
+deployment() {
+  if [[ $1 != vllm-* ]] || { has_module grpc_health && has_module grpc_reflection; }; then
+    cat "$root/examples/gpu/$1.yaml"
+  else
+    echo "$1: without OpenEngine; python3 has no grpcio-health-checking and grpcio-reflection" >&2
+    sed 's/^settings:$/settings:\n  openengine: false/' "$root/examples/gpu/$1.yaml"
+  fi
+}
+
 run() {
   local name=$1 code=0 options=() begin=$SECONDS folder=$out/$1
   options_for
   mkdir -p "$folder" "$scratch/$name"
   # Beside the deployment lies the working directory of its processes.
-  cp "$root/examples/gpu/$name.yaml" "$scratch/$name"
+  deployment "$name" >"$scratch/$name/$name.yaml"
   echo "== $name"
   "${oe[@]}" smoke "$scratch/$name/$name.yaml" --json --timeout "$timeout" \
     --artifacts "$folder" "${options[@]}" >/dev/null 2> >(tee "$folder/oe.log" >&2) &

@@ -56,6 +56,11 @@ _FAILED = 3
     help="How many tokens each answer may have.",
 )
 @click.option(
+    "--no-openengine",
+    is_flag=True,
+    help="Ask nothing over OpenEngine, although replicas speak it.",
+)
+@click.option(
     "--artifacts",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
@@ -74,15 +79,16 @@ def command(
     grace: float,
     prompt: str,
     max_tokens: int,
+    no_openengine: bool,
     artifacts: Path | None,
     as_json: bool,
 ) -> int:
     """Start a deployment, send it requests, stop it, and report.
 
-    Completions and chat are asked, whole and streamed, through the public endpoint. The prefix
-    cache is reset and a profile taken where the plan has them. After the end no process, port or
-    GPU memory may be left. With --json the report is printed as JSON, and progress goes to
-    standard error. See docs/smoke.md.
+    Completions and chat are asked, whole and streamed, through the public endpoint, and every
+    replica that speaks OpenEngine over that as well. The prefix cache is reset and a profile taken
+    where the plan has them. After the end no process, port or GPU memory may be left. With --json
+    the report is printed as JSON, and progress goes to standard error. See docs/smoke.md.
 
     \b
     Examples:
@@ -118,6 +124,7 @@ def command(
         prompt=prompt,
         max_tokens=max_tokens,
         artifacts=folder.absolute(),
+        openengine=not no_openengine,
     )
     shown = progress() if is_terminal() and not as_json else nullcontext(_say)
     try:
@@ -144,6 +151,7 @@ def _show(found: SmokeReport) -> None:
     if found.eval is not None:
         rows.append(("requests", found.eval["status"]))
         rows += _metrics(found.eval["metrics"])
+    rows += _openengine(found)
     if found.reset is not None:
         rows.append(("prefix cache reset", found.reset["said"]))
     if found.profile is not None:
@@ -157,6 +165,22 @@ def _show(found: SmokeReport) -> None:
     print_table(f"smoke test of {found.name}", ("what", "result"), rows)
     for line in found.reason:
         note(line)
+
+
+def _openengine(found: SmokeReport) -> list[tuple[str, str]]:
+    """A row for each replica that was asked over OpenEngine, and one for a handoff."""
+    if found.openengine is None:
+        return []
+    rows = []
+    for name, told in found.openengine["replicas"].items():
+        words = [told["role"] or "", *sorted(set(told["health"].values()))]
+        text = f"{', '.join(filter(None, words)) or 'not reached'} in {told['seconds']:.2f} s"
+        rows.append((f"OpenEngine of {name}", text))
+    if handoff := found.openengine["handoff"]:
+        way = f"{handoff['prefill']} to {handoff['decode']}"
+        text = f"{way}, {handoff['tokens']} tokens in {handoff['seconds']:.2f} s"
+        rows.append(("OpenEngine handoff", text))
+    return rows
 
 
 def _metrics(metrics: dict[str, float]) -> list[tuple[str, str]]:

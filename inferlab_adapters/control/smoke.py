@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 
-from inferlab_adapters.control import eval_client, gpus, smoke_actions
+from inferlab_adapters.control import eval_client, gpus, smoke_actions, smoke_openengine
 from inferlab_adapters.control.events import Event, Report
 from inferlab_adapters.control.leftovers import leftovers
 from inferlab_adapters.control.placement import Taken
@@ -107,6 +107,12 @@ class _Test:
         found.framework = identity["framework"]
         found.framework_version = identity["framework_version"]
         found.notes = list(prepared.notes)
+        if speakers := smoke_openengine.speakers(prepared):
+            if self._asked.openengine:
+                smoke_openengine.refuse_without_grpc()
+                found.notes += smoke_openengine.notes(speakers)
+            else:
+                found.notes.append("OpenEngine is left out, though the deployment speaks it")
         found.processes = {one["process"]: one["machine"] for one in prepared.allocations}
         try:
             self._asked.artifacts.mkdir(parents=True, exist_ok=True)
@@ -132,6 +138,8 @@ class _Test:
         running.check()
         if result.status == "failed":
             found.reason.append(result.error or "the eval client failed")
+        self._ask_openengine(prepared)
+        running.check()
         if action := plan["endpoint"].get("prefix_cache_reset"):
             self._note("resetting the prefix cache")
             found.reset = smoke_actions.call(host, port, action["path"], seconds=ANSWER_SECONDS)
@@ -148,6 +156,16 @@ class _Test:
             for step, call in smoke_actions.calls(found.profile):
                 self._fail_unless_ok(step, call)
         running.check()
+
+    def _ask_openengine(self, prepared: Prepared) -> None:
+        speakers = smoke_openengine.speakers(prepared)
+        if not speakers or not self._asked.openengine:
+            return
+        self._note("asking over OpenEngine")
+        model = prepared.request["input"]["model"]["served_name"]
+        found, wrong = smoke_openengine.check(speakers, model=model, prompt=self._asked.prompt)
+        self.found.openengine = found
+        self.found.reason += wrong
 
     def _fail_unless_ok(self, step: str, call: Json) -> None:
         if not call["ok"]:

@@ -13,7 +13,8 @@ class Asked:
     """What a smoke test sends, and how long it waits.
 
     ``timeout`` and ``grace`` are in seconds: until everything is ready, and from TERM to KILL.
-    ``artifacts`` is the folder for requests, answers and the report.
+    ``artifacts`` is the folder for requests, answers and the report. ``openengine`` false leaves
+    OpenEngine out, although replicas speak it.
     """
 
     timeout: float
@@ -21,6 +22,7 @@ class Asked:
     prompt: str
     max_tokens: int
     artifacts: Path
+    openengine: bool = True
 
 
 @dataclass(kw_only=True, slots=True)
@@ -29,8 +31,9 @@ class SmokeReport:
 
     ``ready_seconds`` counts for each replica from its first process' start until its last is
     ready. ``eval`` is an ``EvalClientResult``; ``reset`` and ``profile`` are ``None`` where the
-    plan has none. ``exits`` says how each process ended, ``gpu_memory`` the bytes in use on each
-    of its GPUs before and after. ``reason`` says first why it did not pass, then the details.
+    plan has none, ``openengine`` where no replica speaks it or nobody asked. ``exits`` says how
+    each process ended, ``gpu_memory`` the bytes in use on each of its GPUs before and after.
+    ``reason`` says first why it did not pass, then the details.
     """
 
     name: str
@@ -43,6 +46,7 @@ class SmokeReport:
     processes: dict[str, str] = field(default_factory=dict)
     ready_seconds: dict[str, float] = field(default_factory=dict)
     eval: Json | None = None
+    openengine: Json | None = None
     reset: Json | None = None
     profile: Json | None = None
     exits: dict[str, str] = field(default_factory=dict)

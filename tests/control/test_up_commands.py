@@ -42,7 +42,10 @@ class Place:
         self.folder = folder
         self.file = folder / "tiny.yaml"
         self.port = free_port()
-        self.file.write_text("framework: vllm\nmodel: {id: tiny, path: /models/tiny}\n")
+        # The fake engine stands in for vllm itself, and serves no OpenEngine.
+        self.file.write_text(
+            "framework: vllm\nmodel: {id: tiny, path: /models/tiny}\nsettings: {openengine: false}\n"
+        )
         (folder / "machines.yaml").write_text(
             "machines:\n- name: here\n  devices: cpu\n  engine_env: engine\n  cache: cache\n"
             f"  ports: [{self.port}, {free_port()}, {free_port()}]\n"

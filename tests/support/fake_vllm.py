@@ -2,6 +2,8 @@
 
 The variable ``FAKE_VLLM`` holds JSON: ``fault`` and ``paths`` as in ``fake_openai``, and ``stray``,
 a file for the id of a helper that nothing ties to the engine and that keeps its port open.
+
+Its ``python3`` is this one; what serves OpenEngine gets the backend ``fake_openengine``.
 """
 
 from __future__ import annotations
@@ -25,6 +27,15 @@ from tests.support.fake_vllm import main
 main(sys.argv[1:])
 """
 
+_PYTHON = f"""#!/bin/sh
+if [ "$2" = inferlab_adapters.openengine ]; then
+  shift 3
+  export PYTHONPATH="{ROOT}${{PYTHONPATH:+:$PYTHONPATH}}"
+  set -- -m inferlab_adapters.openengine serve --backend tests.support.fake_openengine "$@"
+fi
+exec "{sys.executable}" "$@"
+"""
+
 
 def environment(folder: Path) -> Path:
     """Make a virtual environment with this engine in it; its folder."""
@@ -32,10 +43,11 @@ def environment(folder: Path) -> Path:
     metadata = f"lib/python3.11/site-packages/vllm-{VERSION}.dist-info/METADATA"
     for name, text in (
         ("bin/vllm", _SCRIPT),
+        ("bin/python3", _PYTHON),
         (metadata, f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}\n"),
     ):
         path = engine_env / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
     return engine_env
