@@ -6,8 +6,9 @@ Run it with the project's own Python, which must have the extra ``openengine``:
     .venv/bin/python benchmarks/openengine.py vllm --engine URL --openengine HOST:PORT --model NAME
 
 ``scripted``: an engine that has its tokens ready, served by a process on a core of its own: tokens
-a second in chunks of 16 and of one, against a bare grpc.aio stream of the same bytes; memory over a
-million tokens; a thousand streams at once. ``vllm``: the same requests to a running vLLM straight
+a second in chunks of 16 and of one, against a bare grpc.aio stream of the same bytes, and a second
+of the server's processor time, since the client here may be the slower one; memory over a million
+tokens; a thousand streams at once. ``vllm``: the same requests to a running vLLM straight
 over its streaming HTTP and through OpenEngine, at 1, 16 and 64 streams: throughput as a ratio, and
 the time to the first token that is added, in seconds. It prints one JSON object.
 """
@@ -47,8 +48,8 @@ from inferlab_adapters.openengine.engine import (
 )
 
 MODEL = "scripted"
-TOKENS = 200_000
-SINGLE_TOKENS = 30_000
+TOKENS = 400_000
+SINGLE_TOKENS = 40_000
 MILLION = 1_000_000
 CHUNK = 16
 STREAMS = 1_000
@@ -158,6 +159,13 @@ async def serve_scripted() -> None:
     await server.stop(0)
 
 
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has had."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def resident_mib(pid: int) -> float:
     """The memory that a process holds."""
     with open(f"/proc/{pid}/statm", encoding="ascii") as file:
@@ -173,11 +181,11 @@ async def drain(channel: Any, path: str, request: bytes) -> int:
     return size
 
 
-async def rate(channel: Any, path: str, tokens: int, chunk: int) -> float:
-    """Tokens a second over one stream."""
-    begin = time.perf_counter()
+async def rate(channel: Any, path: str, tokens: int, chunk: int, pid: int) -> tuple[float, float]:
+    """Tokens a second over one stream, and tokens a second of the server's processor time."""
+    begin, before = time.perf_counter(), cpu_seconds(pid)
     await drain(channel, path, request_bytes(f"r{time.perf_counter_ns()}", tokens, chunk))
-    return tokens / (time.perf_counter() - begin)
+    return tokens / (time.perf_counter() - begin), tokens / (cpu_seconds(pid) - before)
 
 
 def request_bytes(name: str, tokens: int, chunk: int) -> bytes:
@@ -220,13 +228,18 @@ async def scripted() -> dict[str, Any]:
             ):
                 rates, bases = [], []
                 for _ in range(5):
-                    bases.append(await rate(bare, "/bare.Bare/Generate", tokens, chunk))
-                    rates.append(await rate(channel, ours, tokens, chunk))
-                mine, base = statistics.median(rates), statistics.median(bases)
+                    bases.append(await rate(bare, "/bare.Bare/Generate", tokens, chunk, child.pid))
+                    rates.append(await rate(channel, ours, tokens, chunk, child.pid))
+                mine, base = (
+                    [statistics.median(values) for values in zip(*pairs, strict=True)]
+                    for pairs in (rates, bases)
+                )
                 report[name] = {
-                    "tokens_per_second": round(mine),
-                    "bare_tokens_per_second": round(base),
-                    "ratio": round(mine / base, 2),
+                    "tokens_per_second": round(mine[0]),
+                    "bare_tokens_per_second": round(base[0]),
+                    "ratio": round(mine[0] / base[0], 2),
+                    "tokens_per_server_cpu_second": round(mine[1]),
+                    "bare_tokens_per_server_cpu_second": round(base[1]),
                 }
             before = resident_mib(child.pid)
             await drain(channel, ours, request_bytes("million", MILLION, CHUNK))
