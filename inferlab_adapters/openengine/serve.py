@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from inferlab_adapters.openengine.backend import NoBackend
 from inferlab_adapters.openengine.command_line import HostPort, ServeOptions, parse
 from inferlab_adapters.openengine.engine import Engine
 from inferlab_adapters.openengine.files import UnusableFile, read_secret
+from inferlab_adapters.openengine.launch import KEY_VARIABLE
 from inferlab_adapters.openengine.metrics import Metrics
 from inferlab_adapters.openengine.metrics_http import MetricsServer
 from inferlab_adapters.openengine.observed import CountedCalls, counted
@@ -140,7 +142,10 @@ def _probe(at: HostPort) -> None:
 
 
 def _secrets(options: ServeOptions) -> dict[str, Any]:
-    """What the files of the command line hold. Raises :class:`UnusableFile`."""
+    """What the files of the command line hold, and the session key of the environment.
+
+    Raises :class:`UnusableFile`.
+    """
     found: dict[str, Any] = {}
     if options.tls is not None:
         found["credentials"] = server_credentials(options.tls)
@@ -148,6 +153,8 @@ def _secrets(options: ServeOptions) -> dict[str, Any]:
         found["token"] = read_token(options.token_file)
     if options.session_key_file is not None:
         found["session_key"] = read_secret(options.session_key_file)
+    elif key := os.environ.get(KEY_VARIABLE, "").strip():
+        found["session_key"] = key.encode()
     return found
 
 

@@ -207,7 +207,8 @@ def test_a_helper_of_a_dead_engine_that_ignores_everything(
     server = engine("server", "--stray", stray, "--deaf-stray")
     deployment = prepared(tmp_path, server)
     with pytest.raises(Failed, match="server was killed by SIGKILL"):
-        launcher.hold(deployment, lambda running: os.kill(launcher.pids()[0], signal.SIGKILL))
+        launcher.hold(
+            deployment, grace=1, act=lambda running: os.kill(launcher.pids()[0], signal.SIGKILL))
     pid = int(stray.read_text())
     assert not is_alive(pid)
     assert [line for line in launcher.lines if line.startswith(f"process {pid} (")]

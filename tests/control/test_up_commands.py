@@ -44,7 +44,8 @@ class Place:
         self.port = free_port()
         # The fake engine stands in for vllm itself, and serves no OpenEngine.
         self.file.write_text(
-            "framework: vllm\nmodel: {id: tiny, path: /models/tiny}\nsettings: {openengine: false}\n"
+            "framework: vllm\nmodel: {id: tiny, path: /models/tiny}\n"
+            "settings: {openengine: false}\n"
         )
         (folder / "machines.yaml").write_text(
             "machines:\n- name: here\n  devices: cpu\n  engine_env: engine\n  cache: cache\n"

@@ -18,8 +18,9 @@ from inferlab_adapters.openengine import __main__, backend
 from inferlab_adapters.openengine.client import Client
 from inferlab_adapters.openengine.command_line import ServeOptions, parse
 from inferlab_adapters.openengine.engine import Role
+from inferlab_adapters.openengine.launch import KEY_VARIABLE
 from inferlab_adapters.openengine.revisions import SEED, V0_1_0
-from inferlab_adapters.openengine.serve import main, warn_if_open
+from inferlab_adapters.openengine.serve import _secrets, main, warn_if_open
 from tests.openengine import fake_backend
 from tests.openengine.certificates import Authority
 from tests.openengine.served import CHILD, PATIENCE, serve
@@ -145,6 +146,19 @@ def test_what_is_not_installed_is_named(
     assert __main__.main() == 2
     said = "openengine: some-distribution not found; pip install 'inferlab-adapters[openengine]'\n"
     assert capsys.readouterr().err == said
+
+
+def test_the_session_key_comes_from_a_file_or_else_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    assert "session_key" not in _secrets(parse(BASE))
+    monkeypatch.setenv(KEY_VARIABLE, " of the environment\n")
+    assert _secrets(parse(BASE))["session_key"] == b"of the environment"
+    file = tmp_path / "key"
+    file.write_text("of the file\n")
+    options = parse([*BASE, "--session-key-file", str(file)])
+    assert _secrets(options)["session_key"] == b"of the file"
 
 
 def test_unusable_files_are_told_before_anything_starts(

@@ -38,7 +38,7 @@ def newest(adapter: Adapter) -> str:
 EVERY = {**ADAPTERS, "toy": TOY}
 every_adapter = pytest.mark.parametrize("adapter", EVERY.values(), ids=EVERY)
 thorough = settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

@@ -81,6 +81,9 @@ def prefill_body(
         "token_ids": list(token_ids),
         "sampling_params": {"max_tokens": 1, "ignore_eos": True, "temperature": 0.0},
     }
+    if request.guide is not None:
+        # For vLLM to check it: the same request goes to decode, where it is too late to refuse.
+        asked["sampling_params"]["structured_outputs"] = _guide(request.guide)
     if request.bypass_prefix_cache:
         asked["sampling_params"]["skip_reading_prefix_cache"] = True
     if request.priority:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -202,3 +203,6 @@ def test_a_prefill_is_one_token_that_ends_by_its_length() -> None:
     assert said["sampling_params"] == {"max_tokens": 1, "ignore_eos": True, "temperature": 0.0}
     assert (said["cache_salt"], said["priority"]) == ("s", -1)
     assert "stream" not in said
+    # A guide is vLLM's to check before decode is asked the same.
+    guided = prefill_body(replace(request, guide=Guide(mode="regex", text="[")), (1,), MODEL, "e")
+    assert guided["sampling_params"]["structured_outputs"] == {"regex": "["}
