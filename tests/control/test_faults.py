@@ -208,7 +208,8 @@ def test_a_helper_of_a_dead_engine_that_ignores_everything(
     deployment = prepared(tmp_path, server)
     with pytest.raises(Failed, match="server was killed by SIGKILL"):
         launcher.hold(
-            deployment, grace=1, act=lambda running: os.kill(launcher.pids()[0], signal.SIGKILL))
+            deployment, lambda running: os.kill(launcher.pids()[0], signal.SIGKILL), grace=1
+        )
     pid = int(stray.read_text())
     assert not is_alive(pid)
     assert [line for line in launcher.lines if line.startswith(f"process {pid} (")]

@@ -113,12 +113,6 @@ async def prefill_keeps_the_rules_of_seed(served: Deployment) -> None:
 
 
 @PAIR
-async def prefill_keeps_the_rules_of_v0_1_0(served: Deployment) -> None:
-    conforms(served, _PREFILL, "v0.1.0", 60, "--peer", served.addresses[_DECODE])
-    await lives(served)
-
-
-@PAIR
 async def a_changed_session_is_refused(served: Deployment) -> None:
     made = await session(served)
     vllm = dict(made.attributes["vllm"])

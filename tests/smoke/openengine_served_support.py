@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -23,6 +24,9 @@ PROMPT_IDS = list(range(10, 40))
 OE = (sys.executable, "-m", "inferlab_adapters.cli")
 
 
+CONNECT_SECONDS = 90.0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
     """One that is up. ``addresses``: where each process speaks OpenEngine."""
@@ -36,6 +40,8 @@ class Deployment:
         """A client of one of its servers."""
         options = [("grpc.max_receive_message_length", -1)]
         async with aio.insecure_channel(self.addresses[process], options=options) as channel:
+            # Two engines that poll for transfers leave little of two cores to anybody else.
+            await asyncio.wait_for(channel.channel_ready(), CONNECT_SECONDS)
             yield Client(channel, revision)
 
 
