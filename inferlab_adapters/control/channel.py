@@ -15,6 +15,15 @@ Address: TypeAlias = tuple[str, int]
 """Host and port."""
 
 
+def device_variables(devices: Iterable[int]) -> dict[str, str]:
+    """The variables that show a process just these GPUs."""
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, devices)),
+        # Inventories number GPUs as nvidia-smi does, CUDA by itself the fastest first.
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
     """A process to start.
@@ -41,9 +50,7 @@ class Launch:
         """What is added to the machine's own environment, the rendered variables last."""
         added = {"PWD": self.cwd}
         if self.devices is not None:
-            added["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.devices))
-            # Inventories number GPUs as nvidia-smi does, CUDA by itself the fastest first.
-            added["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+            added.update(device_variables(self.devices))
         added.update(self.env)
         added[MARKER] = self.run
         # setproctitle, which engines use, would overwrite the marker in /proc/<pid>/environ.

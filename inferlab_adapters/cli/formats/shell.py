@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from inferlab_adapters.cli.formats.blocks import Block, File, blocks, comment
+from inferlab_adapters.control.channel import device_variables
 
 if TYPE_CHECKING:
     from inferlab_adapters.control.prepare import Prepared
@@ -68,9 +69,7 @@ def _command(block: Block) -> str:
         words.append(f'PATH={shlex.quote(folder)}:"$PATH"')
     env = dict(block.env)
     if block.machine.devices is not None:
-        devices = ",".join(map(str, block.allocation["devices"]))
-        # Inventories number GPUs as nvidia-smi does, CUDA by itself the fastest first.
-        env = {"CUDA_VISIBLE_DEVICES": devices, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", **env}
+        env = {**device_variables(block.allocation["devices"]), **env}
     words += [shlex.quote(f"{name}={value}") for name, value in env.items()]
     command = shlex.join(block.argv)
     return " \\\n  ".join([f"env {words[0]}", *words[1:], command]) if words else command

@@ -49,20 +49,14 @@ def body(
     """What vLLM is asked; raises ``invalid_argument`` or ``unsupported_feature``."""
     check_prompt(token_ids, model)
     streamed = not request.returned.prompt_logprobs
-    asked: dict[str, Any] = {
-        "request_id": engine_id,
-        "model": request.lora_name or model.served_name,
-        "token_ids": list(token_ids),
+    asked = _addressed(request, token_ids, model, engine_id)
+    asked |= {
         "sampling_params": sampling(request, len(token_ids), model),
         "output_mode": "tokens" if request.returned.output_logprobs else "text",
         "stream": streamed,
     }
     if streamed:
         asked["stream_options"] = {"include_usage": True}
-    if request.priority:
-        asked["priority"] = -request.priority  # vLLM runs lower numbers first.
-    if request.cache_salt:
-        asked["cache_salt"] = request.cache_salt
     return asked
 
 
@@ -75,19 +69,26 @@ def prefill_body(
     (mooncake_connector.py, request_finished), so that an end token must not count.
     """
     check_prompt(token_ids, model)
+    params: dict[str, Any] = {"max_tokens": 1, "ignore_eos": True, "temperature": 0.0}
+    if request.guide is not None:
+        # For vLLM to check it: the same request goes to decode, where it is too late to refuse.
+        params["structured_outputs"] = _guide(request.guide)
+    if request.bypass_prefix_cache:
+        params["skip_reading_prefix_cache"] = True
+    return _addressed(request, token_ids, model, engine_id) | {"sampling_params": params}
+
+
+def _addressed(
+    request: GenerateRequest, token_ids: Sequence[int], model: ModelFacts, engine_id: str
+) -> dict[str, Any]:
+    """What every body says: which request of which model, on which tokens, how soon."""
     asked: dict[str, Any] = {
         "request_id": engine_id,
         "model": request.lora_name or model.served_name,
         "token_ids": list(token_ids),
-        "sampling_params": {"max_tokens": 1, "ignore_eos": True, "temperature": 0.0},
     }
-    if request.guide is not None:
-        # For vLLM to check it: the same request goes to decode, where it is too late to refuse.
-        asked["sampling_params"]["structured_outputs"] = _guide(request.guide)
-    if request.bypass_prefix_cache:
-        asked["sampling_params"]["skip_reading_prefix_cache"] = True
     if request.priority:
-        asked["priority"] = -request.priority
+        asked["priority"] = -request.priority  # vLLM runs lower numbers first.
     if request.cache_salt:
         asked["cache_salt"] = request.cache_salt
     return asked
