@@ -45,6 +45,23 @@ model_option = click.option(
     metavar="PATH",
     help="Where machines have the model, in place of model.path; the inventory's models win.",
 )
+name_option = click.option("--name", metavar="NAME", help="Its name, instead of the one in FILE.")
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1800,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long it may take until everything is ready.",
+)
+grace_option = click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long processes may take to end when asked; then they are killed.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -29,23 +29,9 @@ _FAILED = 3
 @common.inventory_option
 @common.engine_env_option
 @common.model_option
-@click.option("--name", metavar="NAME", help="Its name while it is up, instead of FILE's.")
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1800,
-    show_default=True,
-    help="Until everything is ready.",
-)
-@click.option(
-    "--grace",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=30,
-    show_default=True,
-    help="Between asking a process to end and killing it.",
-)
+@common.name_option
+@common.timeout_option
+@common.grace_option
 @click.option("--prompt", default="hello world", show_default=True, help="What is sent.")
 @click.option(
     "--max-tokens",

@@ -23,23 +23,9 @@ if TYPE_CHECKING:
 @common.framework_option
 @common.engine_env_option
 @common.model_option
-@click.option("--name", metavar="NAME", help="Its name, instead of the one in FILE.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1800,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long it may take until everything is ready.",
-)
-@click.option(
-    "--grace",
-    type=click.FloatRange(min=0),
-    default=30,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long processes may take to end when asked; then they are killed.",
-)
+@common.name_option
+@common.timeout_option
+@common.grace_option
 @click.option(
     "--strict", is_flag=True, help="Refuse routing builtin instead of taking the native router."
 )
