@@ -34,22 +34,16 @@ from inferlab_adapters.openengine.engine import (
     ModelFacts,
     Role,
 )
-from oe_adapter_vllm import (
-    engine_facts,
-    engine_health,
-    engine_kv_events,
-    engine_kv_sources,
-    engine_lora,
-    engine_sampling,
-)
-from oe_adapter_vllm.engine_arguments import EngineArguments
-from oe_adapter_vllm.engine_connector import VllmConnector
-from oe_adapter_vllm.engine_events import Outputs
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_metrics import Metrics
-from oe_adapter_vllm.engine_prefill import Prefill
-from oe_adapter_vllm.engine_stream import Streamed, Whole, Work
-from oe_adapter_vllm.engine_text import OutputText, TokenTexts
+from oe_adapter_vllm.backend import facts, health, kv_events, kv_sources, sampling
+from oe_adapter_vllm.backend import lora as adapters
+from oe_adapter_vllm.backend.arguments import EngineArguments
+from oe_adapter_vllm.backend.connector import VllmConnector
+from oe_adapter_vllm.backend.events import Outputs
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.metrics import Metrics
+from oe_adapter_vllm.backend.prefill import Prefill
+from oe_adapter_vllm.backend.stream import Streamed, Whole, Work
+from oe_adapter_vllm.backend.text import OutputText, TokenTexts
 
 _HEALTH_SECONDS = 5.0
 _TRACE = ("traceparent", "tracestate")
@@ -101,9 +95,7 @@ class VllmEngine:
         if self._facts is None:
             async with self._reading:
                 if self._facts is None:
-                    read = await engine_facts.read(
-                        self._http, self.role, self._arguments, self._connector
-                    )
+                    read = await facts.read(self._http, self.role, self._arguments, self._connector)
                     model = read.models[0]
                     longest = model.max_context_length
                     self._texts = TokenTexts(self._http, model.served_name, longest)
@@ -119,24 +111,24 @@ class VllmEngine:
         except (EngineFault, TimeoutError) as error:
             # It may come back as another one.
             self._facts = None
-            return [Check(name="model", state="not_ready", message=engine_health.told(error))]
+            return [Check(name="model", state="not_ready", message=health.told(error))]
         found = [Check(name="model", state="ready")]
         if probe:
-            found.append(await engine_health.probe(self._start))
+            found.append(await health.probe(self._start))
         return found
 
     async def accept(self, request: GenerateRequest) -> Generation:
         """Begin a request; returns once vLLM has taken it, at the latest after a second."""
-        facts = await self.facts()
+        model = (await self.facts()).models[0]
         if request.media:
             raise EngineFault("unsupported_feature", "this server takes no media")
-        if request.lora_name and not facts.models[0].abilities.lora:
+        if request.lora_name and not model.abilities.lora:
             raise EngineFault("unsupported_feature", "this server has no LoRA adapters")
-        if request.priority and not facts.models[0].abilities.priority:
+        if request.priority and not model.abilities.priority:
             what = "vLLM was started without --scheduling-policy priority"
             raise EngineFault("unsupported_feature", what)
         if request.prompt is not None:
-            token_ids = await self._tokenize(request.prompt, facts.models[0])
+            token_ids = await self._tokenize(request.prompt, model)
         else:
             token_ids = list(request.token_ids or ())
         return await self._start(request, token_ids)
@@ -164,11 +156,11 @@ class VllmEngine:
             headers["X-data-parallel-rank"] = str(request.dp_rank)
         work: Streamed | Whole
         if request.prefill_only:
-            body = engine_sampling.prefill_body(request, token_ids, model, engine_id)
+            body = sampling.prefill_body(request, token_ids, model, engine_id)
             body["kv_transfer_params"] = self._connector.prefill_parameters()
             work = Prefill(self._http, body, headers, outputs, self._connector, token_ids)
         else:
-            body = engine_sampling.body(request, token_ids, model, engine_id)
+            body = sampling.body(request, token_ids, model, engine_id)
             if request.session is not None:
                 body["kv_transfer_params"] = self._connector.decode_parameters(
                     request.session, token_ids, request.lora_name
@@ -207,21 +199,21 @@ class VllmEngine:
 
     async def load_lora(self, lora: Lora) -> None:
         """Make an adapter usable."""
-        await engine_lora.load(self._http, await self.facts(), lora)
+        await adapters.load(self._http, await self.facts(), lora)
 
     async def unload_lora(self, lora: Lora) -> None:
         """Make it unusable."""
-        await engine_lora.unload(self._http, await self.facts(), lora)
+        await adapters.unload(self._http, await self.facts(), lora)
 
     async def kv_event_sources(self) -> Sequence[KvEventSource]:
         """Where vLLM publishes KV events."""
-        return await engine_kv_sources.sources(self._http)
+        return await kv_sources.sources(self._http)
 
     def kv_events(
         self, ranks: Sequence[int], *, start: int, snapshot: bool
     ) -> AsyncIterator[KvBatch]:
         """vLLM's KV events."""
-        return engine_kv_events.stream(self._http, ranks, start, snapshot)
+        return kv_events.stream(self._http, ranks, start, snapshot)
 
     async def close(self) -> None:
         """End what still runs, and the connections."""

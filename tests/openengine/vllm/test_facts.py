@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from oe_adapter_vllm.engine_arguments import EngineArguments
+from oe_adapter_vllm.backend.arguments import EngineArguments
 
 from inferlab_adapters.openengine.engine import Load, Lora, RankLoad, Role
 from tests.openengine.vllm.asked import asking, backend, fault

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from oe_adapter_vllm.engine_sampling import body, prefill_body
+from oe_adapter_vllm.backend.sampling import body, prefill_body
 
 from inferlab_adapters.openengine.engine import (
     Abilities,

@@ -159,7 +159,7 @@ def test_a_failure_after_acceptance_is_one_fault(lines: Any) -> None:
 def test_a_closed_generation_ends_at_vllm(
     returned: Returned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("oe_adapter_vllm.engine_stream.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("oe_adapter_vllm.backend.stream.SETTLE_SECONDS", 0.01)
 
     async def test() -> None:
         async with backend() as (engine, server):
@@ -205,7 +205,7 @@ def test_an_acceptance_that_is_cancelled_ends_at_vllm() -> None:
 
 
 def test_a_slow_first_token_does_not_hold_up_acceptance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oe_adapter_vllm.engine_stream.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("oe_adapter_vllm.backend.stream.SETTLE_SECONDS", 0.01)
 
     async def test() -> None:
         async with backend() as (engine, server):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from oe_adapter_vllm.engine_kv_params import NIXL
-from oe_adapter_vllm.engine_transfer import decode_parameters, open_session, prompt_digest
+from oe_adapter_vllm.backend.kv_params import NIXL
+from oe_adapter_vllm.backend.transfer import decode_parameters, open_session, prompt_digest
 
 from inferlab_adapters.openengine.engine import Endpoint, KvSession, PrefillDone, Role
 from inferlab_adapters.openengine.structs import settled

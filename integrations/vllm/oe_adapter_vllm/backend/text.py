@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from oe_adapter_vllm.engine_http import Http
+from oe_adapter_vllm.backend.http import Http
 
 DERENDER = "/v1/completions/derender"
 _BATCH = 128

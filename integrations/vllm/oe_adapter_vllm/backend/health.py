@@ -12,7 +12,7 @@ from inferlab_adapters.openengine.engine import (
     Sampling,
     Stopping,
 )
-from oe_adapter_vllm.engine_stream import Streamed, Whole
+from oe_adapter_vllm.backend.stream import Streamed, Whole
 
 _SECONDS = 30.0
 _PROMPT = [0]

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from inferlab_adapters.openengine.engine import EngineFault, Event, PrefillDone
-from oe_adapter_vllm.engine_connector import VllmConnector
-from oe_adapter_vllm.engine_events import Outputs
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_stream import Whole
+from oe_adapter_vllm.backend.connector import VllmConnector
+from oe_adapter_vllm.backend.events import Outputs
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.stream import Whole
 
 
 class Prefill(Whole):

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from oe_adapter_vllm.engine_http import ErrorBody
+from oe_adapter_vllm.backend.http import ErrorBody
 
 
 class Scored(msgspec.Struct):

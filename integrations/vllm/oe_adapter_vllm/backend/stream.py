@@ -29,9 +29,9 @@ from inferlab_adapters.openengine.engine import (
     GenerateRequest,
     Usage,
 )
-from oe_adapter_vllm.engine_events import Outputs
-from oe_adapter_vllm.engine_http import Http, fault_of
-from oe_adapter_vllm.engine_wire import Answer, decode_answer
+from oe_adapter_vllm.backend.events import Outputs
+from oe_adapter_vllm.backend.http import Http, fault_of
+from oe_adapter_vllm.backend.wire import Answer, decode_answer
 
 GENERATE = "/inference/v1/generate"
 ABORT = "/inference/v1/abort_requests"

@@ -17,10 +17,10 @@ from inferlab_adapters.openengine.engine import (
     EngineFault,
     KvBatch,
 )
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_kv_blocks import clears, snapshot
-from oe_adapter_vllm.engine_kv_sources import EventRank, ranks_of, uri
-from oe_adapter_vllm.engine_kv_wire import batch
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.kv_blocks import clears, snapshot
+from oe_adapter_vllm.backend.kv_sources import EventRank, ranks_of, uri
+from oe_adapter_vllm.backend.kv_wire import batch
 
 QUEUE = 256
 """Batches that wait for a slow reader; more wait at vLLM, and are replayed if it drops them."""

@@ -11,8 +11,8 @@ from inferlab_adapters.openengine.engine import (
     Selection,
     TokenDetail,
 )
-from oe_adapter_vllm.engine_text import TokenTexts
-from oe_adapter_vllm.engine_wire import PromptScore, Scored, ScoredToken
+from oe_adapter_vllm.backend.text import TokenTexts
+from oe_adapter_vllm.backend.wire import PromptScore, Scored, ScoredToken
 
 
 class Details:

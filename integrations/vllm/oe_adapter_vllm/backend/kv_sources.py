@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from inferlab_adapters.openengine.engine import Endpoint, KvEventSource
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_kv_params import WILDCARDS
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.kv_params import WILDCARDS
 
 _ADDRESS = re.compile(r"tcp://(?P<host>.+):(?P<port>\d+)")
 

@@ -14,9 +14,9 @@ from inferlab_adapters.openengine.engine import (
     TokenEvent,
     Usage,
 )
-from oe_adapter_vllm.engine_details import Details
-from oe_adapter_vllm.engine_text import OutputText, TokenTexts
-from oe_adapter_vllm.engine_wire import Answer, Choice, Counted
+from oe_adapter_vllm.backend.details import Details
+from oe_adapter_vllm.backend.text import OutputText, TokenTexts
+from oe_adapter_vllm.backend.wire import Answer, Choice, Counted
 
 
 @dataclass(slots=True)

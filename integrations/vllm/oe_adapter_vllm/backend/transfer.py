@@ -16,7 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from inferlab_adapters.openengine.engine import EngineFault, KvSession
-from oe_adapter_vllm.engine_kv_params import Odd, Transfer
+from oe_adapter_vllm.backend.kv_params import Odd, Transfer
 
 _MARGIN_SECONDS = 2.0
 """A session ends this much before its blocks may go, for the way to the decode server."""

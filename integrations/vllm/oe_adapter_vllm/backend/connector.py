@@ -18,11 +18,11 @@ from inferlab_adapters.openengine.engine import (
     KvSession,
     Role,
 )
-from oe_adapter_vllm.engine_arguments import EngineArguments
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_kv_params import MOONCAKE, NIXL, WILDCARDS, Transfer
-from oe_adapter_vllm.engine_metrics import Metrics
-from oe_adapter_vllm.engine_transfer import decode_parameters, open_session, prompt_digest
+from oe_adapter_vllm.backend.arguments import EngineArguments
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.kv_params import MOONCAKE, NIXL, WILDCARDS, Transfer
+from oe_adapter_vllm.backend.metrics import Metrics
+from oe_adapter_vllm.backend.transfer import decode_parameters, open_session, prompt_digest
 
 _TRANSFERS: Mapping[str, Transfer] = {"NixlConnector": NIXL, "MooncakeConnector": MOONCAKE}
 _NIXL_LEASE = 30.0

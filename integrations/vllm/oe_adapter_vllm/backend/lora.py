@@ -8,8 +8,8 @@ adapter and for an unknown name; without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 neit
 from __future__ import annotations
 
 from inferlab_adapters.openengine.engine import EngineFacts, EngineFault, Lora
-from oe_adapter_vllm.engine_facts import LOAD_LORA
-from oe_adapter_vllm.engine_http import Http
+from oe_adapter_vllm.backend.facts import LOAD_LORA
+from oe_adapter_vllm.backend.http import Http
 
 UNLOAD_LORA = "/v1/unload_lora_adapter"
 

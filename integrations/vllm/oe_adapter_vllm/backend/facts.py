@@ -22,12 +22,12 @@ from inferlab_adapters.openengine.engine import (
     Parallelism,
     Role,
 )
-from oe_adapter_vllm.engine_arguments import EngineArguments
-from oe_adapter_vllm.engine_connector import VllmConnector
-from oe_adapter_vllm.engine_http import Http
-from oe_adapter_vllm.engine_metrics import Metrics
-from oe_adapter_vllm.engine_sampling import GUIDES
-from oe_adapter_vllm.engine_stream import GENERATE
+from oe_adapter_vllm.backend.arguments import EngineArguments
+from oe_adapter_vllm.backend.connector import VllmConnector
+from oe_adapter_vllm.backend.http import Http
+from oe_adapter_vllm.backend.metrics import Metrics
+from oe_adapter_vllm.backend.sampling import GUIDES
+from oe_adapter_vllm.backend.stream import GENERATE
 
 LOAD_LORA = "/v1/load_lora_adapter"
 
@@ -155,7 +155,7 @@ class _Questions:
     async def logprobs(self) -> tuple[LogprobAbility, LogprobAbility]:
         """Which candidates prompts and outputs can have.
 
-        For outputs the best n cost one more (engine_sampling).
+        For outputs the best n cost one more (sampling).
         """
         most = _number(_MOST_LOGPROBS, await self._refusal({"logprobs": _IMPOSSIBLE}))
         if most is None:
