@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -105,6 +105,9 @@ class ScriptedEngine:
 
     async def open_sessions(self) -> int | None:
         return 0
+
+    async def list_loras(self) -> Mapping[str, str]:
+        return {}
 
     async def load_lora(self, lora: Lora) -> None:
         raise EngineFault("failed_precondition", "there are none")

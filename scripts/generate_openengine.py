@@ -4,8 +4,8 @@
     python scripts/generate_openengine.py --check    exit 1 with one line when they are stale
 
 No Python code is generated: both revisions name their messages alike, and generated modules would
-meet in protobuf's default pool. A set holds no comments and not google/protobuf/struct.proto, which
-the protobuf at run time brings itself.
+meet in protobuf's default pool. A set holds no comments, and google/protobuf/struct.proto too, so
+that other tools (grpcurl -protoset) can read it alone.
 """
 
 import sys
@@ -37,8 +37,7 @@ def compiled(imports: Path, folder: Path) -> bytes:
         if protoc.main([*command, f"--descriptor_set_out={out}", *files]) != 0:
             raise SystemExit(f"{folder}: protoc refuses these files; see its messages above")
         everything = FileDescriptorSet.FromString(out.read_bytes())
-    ours = [file for file in everything.file if not file.name.startswith("google/")]
-    return FileDescriptorSet(file=ours).SerializeToString(deterministic=True)
+    return everything.SerializeToString(deterministic=True)
 
 
 def main(arguments: list[str]) -> int:

@@ -519,6 +519,10 @@ class Engine(Protocol):
         """How many KV sessions wait for their decode; ``None`` if unknown."""
         ...
 
+    async def list_loras(self) -> Mapping[str, str]:
+        """The adapters that it has now, whoever loaded them: name to folder."""
+        ...
+
     async def load_lora(self, lora: Lora) -> None:
         """Make an adapter usable."""
         ...

@@ -74,7 +74,7 @@ class Generate:
             facts,
             self._state.role,
             self._routing(message, context),
-            loras=self._loras.names,
+            loras=await self._loras.names(),
             trace=trace_context(context.invocation_metadata() or ()),
         )
         return request, facts.connector.transfer_backend if facts.connector else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from itertools import count
 from typing import TYPE_CHECKING
 
 from inferlab_adapters.errors import did_you_mean, shown
@@ -16,22 +17,51 @@ if TYPE_CHECKING:
 
 
 class Loras:
-    """What was loaded through this server, by name. One change at a time."""
+    """What the engine had when its facts were read and what was loaded since, by name.
+
+    One change at a time. An adapter that the engine had by itself gets the lowest free id.
+    """
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
         self._loaded: dict[str, Lora] = {}
         self._changing = asyncio.Lock()
+        self._reading = 0
 
-    @property
-    def names(self) -> Collection[str]:
+    async def names(self) -> Collection[str]:
         """The names that requests may use."""
+        facts = await self._state.facts()
+        if self._reading != self._state.readings:
+            async with self._changing:
+                await self._follow(facts)
         return self._loaded.keys()
 
     async def all(self) -> tuple[Lora, ...]:
         """Every adapter, in the order of loading. Raises ``failed_precondition`` without LoRA."""
         await self._enabled()
+        await self.names()
         return tuple(self._loaded.values())
+
+    async def _follow(self, facts: EngineFacts) -> None:
+        """Where the facts are new, so may the engine be: ask it what it has."""
+        reading = self._state.readings
+        if reading == self._reading:
+            return
+        found: Mapping[str, str] = {}
+        if any(model.abilities.lora for model in facts.models):
+            found = await self._state.engine.list_loras()
+        known = self._loaded
+        kept = {
+            name: lora
+            for name, lora in known.items()
+            if name in found and posixpath.normpath(found[name]) == posixpath.normpath(lora.path)
+        }
+        free = (i for i in count(1) if all(i != lora.lora_id for lora in kept.values()))
+        self._loaded = {
+            name: kept.get(name) or Lora(lora_id=next(free), name=name, path=path)
+            for name, path in found.items()
+        }
+        self._reading = reading
 
     async def load(self, lora: Lora) -> bool:
         """Load an adapter; whether it was there already, just so.
@@ -42,6 +72,7 @@ class Loras:
         facts = await self._enabled()
         _check(lora, facts)
         async with self._changing:
+            await self._follow(facts)
             if lora in self._loaded.values():
                 return True
             for other in self._loaded.values():
@@ -55,10 +86,11 @@ class Loras:
 
     async def unload(self, name: str) -> Lora:
         """Unload an adapter. Raises ``not_found``, or ``failed_precondition`` without LoRA."""
-        await self._enabled()
+        facts = await self._enabled()
         if not name:
             raise invalid("lora_name: is empty; name the adapter")
         async with self._changing:
+            await self._follow(facts)
             lora = self._loaded.get(name)
             if lora is None:
                 hint = did_you_mean(name, list(self._loaded)) or "ListLoras tells what is"

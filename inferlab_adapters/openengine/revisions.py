@@ -11,7 +11,6 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from google.protobuf import struct_pb2
 from google.protobuf.descriptor import EnumDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -62,8 +61,7 @@ class Revision:
     def files(self) -> tuple[FileDescriptorProto, ...]:
         """Every file of the revision, dependencies first; struct.proto of protobuf is the first."""
         data = files(__package__).joinpath("proto", self._data).read_bytes()
-        struct = FileDescriptorProto.FromString(struct_pb2.DESCRIPTOR.serialized_pb)
-        return (struct, *FileDescriptorSet.FromString(data).file)
+        return tuple(FileDescriptorSet.FromString(data).file)
 
     @cached_property
     def pool(self) -> DescriptorPool:

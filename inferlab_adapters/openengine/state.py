@@ -23,7 +23,8 @@ class ServerState:
     """The one thing that every RPC looks at.
 
     ``declared``: the state that a supervisor told; without one, it follows from whether the
-    engine's facts can be read. ``draining``: no new request is taken, for good.
+    engine's facts can be read. ``draining``: no new request is taken, for good. ``readings``: how
+    often the facts were read, each time of an engine that may be another one.
     """
 
     def __init__(self, engine: Engine, instance_id: str, session_key: bytes | None) -> None:
@@ -37,6 +38,7 @@ class ServerState:
         self.declared: HealthState | None = None
         self.reason = ""
         self.changed: Callable[[], None] = lambda: None
+        self.readings = 0
         self._facts: EngineFacts | None = None
         self._reading = asyncio.Lock()
 
@@ -88,6 +90,7 @@ class ServerState:
         async with self._reading:
             if self._facts is None:
                 self._facts = await self.engine.facts()
+                self.readings += 1
                 self.changed()
             return self._facts
 

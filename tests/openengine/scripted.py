@@ -180,6 +180,9 @@ class ScriptedEngine:
     async def open_sessions(self) -> int | None:
         return len(self.sessions)
 
+    async def list_loras(self) -> Mapping[str, str]:
+        return {name: lora.path for name, lora in self.loras.items()}
+
     async def load_lora(self, lora: Lora) -> None:
         if not self.described.models[0].abilities.lora:
             raise EngineFault("failed_precondition", "the engine runs without LoRA")

@@ -118,3 +118,48 @@ def test_what_the_engine_refuses_is_not_there(monkeypatch: pytest.MonkeyPatch) -
             assert len((await served.client.call("ListLoras")).adapters) == 1
 
     run(test)
+
+
+@revisions
+def test_adapters_that_the_engine_had_by_itself(revision: Revision) -> None:
+    async def test() -> None:
+        engine = ScriptedEngine()
+        engine.loras = {"own": Lora(lora_id=0, name="own", path="/loras/own")}
+        async with serving(engine, revision) as served:
+            assert (await served.generate(lora_name="own")).ok
+            (listed,) = (await served.client.call("ListLoras")).adapters
+            assert (listed.lora_id, listed.lora_name, listed.source_path) == (
+                *(1, "own", "/loras/own"),
+            )
+            again = await load(served, 1, "own", "/loras/own")
+            assert again.messages[0].already_loaded
+            assert (await load(served, 1, "a")).code is grpc.StatusCode.ALREADY_EXISTS
+            assert (await load(served, 2, "a")).ok
+            reply = await served.client.call("UnloadLora", {"lora_name": "own"})
+            assert reply.adapter.lora_id == 1
+            assert list(engine.loras) == ["a"]
+
+    run(test)
+
+
+def test_an_engine_that_came_up_again_is_asked_what_it_has() -> None:
+    async def test() -> None:
+        async with serving() as served:
+            assert (await load(served, 5, "a")).ok
+            assert (await load(served, 6, "b", "/loras/b")).ok
+            # Of the engine that is there now, one has another folder and one is new.
+            served.engine.loras = {
+                name: Lora(lora_id=0, name=name, path=path)
+                for name, path in (("c", "/loras/c"), ("a", "/loras/a"), ("b", "/elsewhere"))
+            }
+            served.server.set_state("not_ready", "it went away")
+            served.server.set_state("ready", "it came back")
+            listed = (await served.client.call("ListLoras")).adapters
+            assert [(one.lora_id, one.lora_name, one.source_path) for one in listed] == [
+                (1, "c", "/loras/c"),
+                (5, "a", "/loras/a"),
+                (2, "b", "/elsewhere"),
+            ]
+            assert (await served.generate(lora_name="c")).ok
+
+    run(test)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from inferlab_adapters.openengine.revisions import PACKAGE, SEED, V0_1_0, Revision
 
@@ -51,10 +52,15 @@ def written(field: FieldDescriptor) -> str:
     return " ".join(words)
 
 
+def own_files(revision: Revision) -> list[FileDescriptorProto]:
+    """The files of a revision but protobuf's own."""
+    return [file for file in revision.files if file.package == PACKAGE]
+
+
 def messages(revision: Revision) -> dict[str, dict[str, str]]:
     """All messages of a revision in the words of the data files."""
     found: dict[str, Descriptor] = {}
-    for file in revision.files[1:]:
+    for file in own_files(revision):
         descriptors = revision.pool.FindFileByName(file.name).message_types_by_name
         assert not found.keys() & descriptors.keys()
         found |= descriptors
@@ -68,7 +74,7 @@ def enums(revision: Revision) -> dict[str, dict[str, int]]:
     """All enums of a revision."""
     return {
         name: {value.name: value.number for value in descriptor.values}
-        for file in revision.files[1:]
+        for file in own_files(revision)
         for name, descriptor in revision.pool.FindFileByName(file.name).enum_types_by_name.items()
     }
 

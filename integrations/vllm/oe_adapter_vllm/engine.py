@@ -41,6 +41,7 @@ from oe_adapter_vllm.backend.connector import VllmConnector
 from oe_adapter_vllm.backend.events import Outputs
 from oe_adapter_vllm.backend.http import Http
 from oe_adapter_vllm.backend.metrics import Metrics
+from oe_adapter_vllm.backend.models import listed
 from oe_adapter_vllm.backend.prefill import Prefill
 from oe_adapter_vllm.backend.stream import Streamed, Whole, Work
 from oe_adapter_vllm.backend.text import OutputText, TokenTexts
@@ -196,6 +197,11 @@ class VllmEngine:
     async def open_sessions(self) -> int | None:
         """Unknown: vLLM tells nobody which blocks wait to be fetched."""
         return None
+
+    async def list_loras(self) -> Mapping[str, str]:
+        """The adapters of --lora-modules too."""
+        _, found = await listed(self._http)
+        return {adapter.id: adapter.root or "" for adapter in found}
 
     async def load_lora(self, lora: Lora) -> None:
         """Make an adapter usable."""

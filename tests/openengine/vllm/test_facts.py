@@ -8,8 +8,8 @@ import pytest
 from oe_adapter_vllm.backend.arguments import EngineArguments
 
 from inferlab_adapters.openengine.engine import Load, Lora, RankLoad, Role
-from tests.openengine.vllm.asked import asking, backend, fault
-from tests.openengine.vllm.fake_server import METRICS, error, run
+from tests.openengine.vllm.asked import asking, backend, fault, told
+from tests.openengine.vllm.fake_server import DONE, METRICS, MODELS, chunk, error, run, usage
 
 ARGV = (
     *("vllm", "serve", "m", "--served-model-name", "tiny", "tiny-alias", "-tp", "2"),
@@ -46,7 +46,8 @@ def test_facts_of_an_engine_whose_command_line_is_known() -> None:
 
 def test_facts_of_an_engine_that_was_there_before() -> None:
     async def test() -> None:
-        async with backend(priority=False, runtime_lora=False, most_logprobs=-1) as (engine, _):
+        lacks: dict[str, Any] = {"priority": False, "runtime_lora": False, "models": MODELS[:2]}
+        async with backend(most_logprobs=-1, **lacks) as (engine, _):
             facts = await engine.facts()
             abilities = facts.models[0].abilities
             assert not abilities.priority
@@ -103,6 +104,35 @@ def test_load_by_rank_and_in_all() -> None:
             assert facts.max_running_requests == 256
         async with backend(metrics="") as (engine, _):
             assert await engine.load(True) == Load()
+
+    run(test)
+
+
+def test_adapters_that_vllm_was_started_with() -> None:
+    async def test() -> None:
+        many = [
+            *MODELS,
+            *({"id": f"own-{n}", "root": f"/l/{n}", "parent": "tiny"} for n in range(4)),
+        ]
+        async with backend(
+            runtime_lora=False, models=many, options={"argv": ["vllm", "serve", "m"]}
+        ) as (engine, server):
+            facts = await engine.facts()
+            assert facts.models[0].abilities.lora
+            # Five were there at the start, which is more than vLLM batches at once.
+            assert facts.max_loras == 5
+            assert list((await engine.list_loras()).items())[:2] == [
+                ("sideways", "/models/lora"),
+                ("own-0", "/l/0"),
+            ]
+            server.answers.append([chunk(0, (7,), "x", end="length"), usage(3, 1), DONE])
+            await told(engine, asking(lora_name="own-0"))
+            assert server.bodies("generate")[-1]["model"] == "own-0"
+            lora = Lora(lora_id=1, name="l", path="/l")
+            for asked in (engine.load_lora(lora), engine.unload_lora(lora)):
+                refused = await fault(asked)
+                assert refused.code == "failed_precondition"
+                assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1" in refused.message
 
     run(test)
 

@@ -26,6 +26,7 @@ from oe_adapter_vllm.backend.arguments import EngineArguments
 from oe_adapter_vllm.backend.connector import VllmConnector
 from oe_adapter_vllm.backend.http import Http
 from oe_adapter_vllm.backend.metrics import Metrics
+from oe_adapter_vllm.backend.models import listed
 from oe_adapter_vllm.backend.sampling import GUIDES
 from oe_adapter_vllm.backend.stream import GENERATE
 
@@ -42,17 +43,6 @@ _ONLY_TEXT_GUIDES = ("outlines", "lm-format-enforcer")
 """Backends of guided decoding that take neither grammars nor structural tags."""
 
 
-class _Model(msgspec.Struct):
-    id: str
-    root: str | None = None
-    parent: str | None = None
-    max_model_len: int | None = None
-
-
-class _Models(msgspec.Struct):
-    data: list[_Model]
-
-
 class _Version(msgspec.Struct):
     version: str
 
@@ -66,8 +56,7 @@ async def read(
     except EngineFault as fault:
         raise EngineFault("not_ready", fault.message, retryable=True) from fault
     version = msgspec.json.decode(await http.get("/version"), type=_Version).version
-    listed = msgspec.json.decode(await http.get("/v1/models"), type=_Models).data
-    models = [model for model in listed if not model.parent]
+    models, adapters = await listed(http)
     if not models:
         raise EngineFault("not_ready", "vLLM lists no model", retryable=True)
     metrics = Metrics((await http.get("/metrics")).decode("utf-8", "replace"))
@@ -77,7 +66,9 @@ async def read(
     ranks = metrics.by_rank("vllm:num_requests_running")
     most_sequences = await asked.sequences()
     prompt_logprobs, output_logprobs = await asked.logprobs()
-    lora = metrics.measures("vllm:lora_requests_info") and await asked.route(LOAD_LORA)
+    lora = metrics.measures("vllm:lora_requests_info") and (
+        bool(adapters) or await asked.route(LOAD_LORA)
+    )
     model = ModelFacts(
         model_id=first.root or first.id,
         served_name=first.id,
@@ -112,8 +103,14 @@ async def read(
         total_kv_blocks=sum(blocks.values()) if blocks else None,
         max_running_requests=most_sequences and most_sequences * max(len(ranks), 1),
         max_batched_tokens=arguments.number("max_num_batched_tokens"),
-        max_loras=arguments.number("max_loras", 1) if lora else None,
+        max_loras=_max_loras(arguments, len(adapters)) if lora else None,
     )
+
+
+def _max_loras(arguments: EngineArguments, present: int) -> int | None:
+    """How many may be loaded; vLLM takes as many as it is given at its start."""
+    most = arguments.number("max_loras", 1)
+    return None if most is None else max(most, present)
 
 
 def _parallelism(arguments: EngineArguments, ranks: int) -> Parallelism:

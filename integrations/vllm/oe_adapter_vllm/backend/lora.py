@@ -14,11 +14,12 @@ from oe_adapter_vllm.backend.http import Http
 UNLOAD_LORA = "/v1/unload_lora_adapter"
 
 _LOAD_SECONDS = 600.0
+_NO_ROUTE = "Not Found"
 
 
 def _check(facts: EngineFacts) -> None:
     if not any(model.abilities.lora for model in facts.models):
-        what = "vLLM was started without --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
+        what = "vLLM was started without --enable-lora, or with no adapters and no way to load them"
         raise EngineFault("failed_precondition", what)
 
 
@@ -29,6 +30,7 @@ async def load(http: Http, facts: EngineFacts, lora: Lora) -> None:
     try:
         await http.post(LOAD_LORA, asked, _LOAD_SECONDS)
     except EngineFault as fault:
+        _check_route(fault)
         if fault.code == "not_found":
             # Not the adapter's name is unknown, its folder is.
             raise EngineFault("invalid_argument", fault.message) from fault
@@ -40,4 +42,14 @@ async def load(http: Http, facts: EngineFacts, lora: Lora) -> None:
 async def unload(http: Http, facts: EngineFacts, lora: Lora) -> None:
     """Make it unusable; ``not_found`` where vLLM does not have it."""
     _check(facts)
-    await http.post(UNLOAD_LORA, {"lora_name": lora.name})
+    try:
+        await http.post(UNLOAD_LORA, {"lora_name": lora.name})
+    except EngineFault as fault:
+        _check_route(fault)
+        raise
+
+
+def _check_route(fault: EngineFault) -> None:
+    if fault.code == "not_found" and fault.message == _NO_ROUTE:
+        what = "vLLM was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1: its adapters stay"
+        raise EngineFault("failed_precondition", what) from fault
