@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from inferlab_adapters.addresses import url_host
+from inferlab_adapters.control.apart import run_apart
 from inferlab_adapters.control.prepare import Prepared
 from inferlab_adapters.control.refusal import Refused
 from inferlab_adapters.control.types import Json
@@ -65,7 +65,7 @@ def refuse_without_grpc() -> None:
 def check(asked: tuple[Speaker, ...], *, model: str, prompt: str) -> tuple[Json, list[str]]:
     """Ask them all; what they said (see docs/smoke.md), and what is wrong, a sentence each."""
     checks: Any = import_module(_CHECKS)
-    found: tuple[Json, list[str]] = asyncio.run(checks.ask(asked, model=model, prompt=prompt))
+    found: tuple[Json, list[str]] = run_apart(checks.ask(asked, model=model, prompt=prompt))
     return found
 
 
