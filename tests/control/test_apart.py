@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -43,23 +42,21 @@ def test_a_signal_ends_it_once_it_has_tidied_up() -> None:
     assert told == ["tidy"]
 
 
-def test_a_signal_before_the_thread_is_there_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = threading.Event()
-
-    async def work() -> None:
-        begun.set()
-        await asyncio.sleep(60)
-
+@pytest.mark.parametrize("started", [True, False])
+def test_a_signal_while_the_thread_starts_ends_it_too(
+    started: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start = threading.Thread.start
 
     def interrupted(thread: threading.Thread) -> None:
-        start(thread)
+        if started:
+            start(thread)
         raise Interrupted(signal.SIGINT)
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    end = time.monotonic() + 30
     with pytest.raises(Interrupted):
-        run_apart(work())
+        work = asyncio.sleep(60)
+        run_apart(work)
     monkeypatch.undo()
-    assert time.monotonic() < end
-    assert not [t for t in threading.enumerate() if t.name.endswith("(run)")]
+    work.close()
+    assert [t for t in threading.enumerate() if t.name.endswith("(run)")] == []
