@@ -54,8 +54,8 @@ def test_a_signal_while_the_thread_starts_ends_it_too(
         raise Interrupted(signal.SIGINT)
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
+    work = asyncio.sleep(60)
     with pytest.raises(Interrupted):
-        work = asyncio.sleep(60)
         run_apart(work)
     monkeypatch.undo()
     work.close()
