@@ -13,7 +13,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
@@ -34,7 +34,7 @@ from inferlab_adapters.openengine.engine import (
     ModelFacts,
     Role,
 )
-from oe_adapter_vllm.backend import facts, health, kv_events, kv_sources, sampling
+from oe_adapter_vllm.backend import completions, facts, health, kv_events, kv_sources, sampling
 from oe_adapter_vllm.backend import lora as adapters
 from oe_adapter_vllm.backend.arguments import EngineArguments
 from oe_adapter_vllm.backend.connector import VllmConnector
@@ -43,11 +43,13 @@ from oe_adapter_vllm.backend.http import Http
 from oe_adapter_vllm.backend.metrics import Metrics
 from oe_adapter_vllm.backend.models import listed
 from oe_adapter_vllm.backend.prefill import Prefill
-from oe_adapter_vllm.backend.stream import Streamed, Whole, Work
+from oe_adapter_vllm.backend.stream import Completed, Streamed, Whole, Work
 from oe_adapter_vllm.backend.text import OutputText, TokenTexts
 
 _HEALTH_SECONDS = 5.0
 _TRACE = ("traceparent", "tracestate")
+
+_W = TypeVar("_W", bound=Work)
 
 
 class _Tokenized(msgspec.Struct):
@@ -128,6 +130,12 @@ class VllmEngine:
         if request.priority and not model.abilities.priority:
             what = "vLLM was started without --scheduling-policy priority"
             raise EngineFault("unsupported_feature", what)
+        if completions.fits(request):
+            try:
+                return await self._complete(request, model)
+            except EngineFault as refused:
+                if refused.code != "invalid_argument":
+                    raise
         if request.prompt is not None:
             token_ids = await self._tokenize(request.prompt, model)
         else:
@@ -138,10 +146,32 @@ class VllmEngine:
         content = await self._http.post("/tokenize", {"model": model.served_name, "prompt": prompt})
         return msgspec.json.decode(content, type=_Tokenized).tokens
 
+    async def _complete(self, request: GenerateRequest, model: ModelFacts) -> Completed:
+        body = completions.body(request, model, _engine_id())
+        outputs = self._outputs(request, [], model)
+        return await self._begun(Completed(self._http, body, _headers(request), outputs))
+
     async def _start(self, request: GenerateRequest, token_ids: list[int]) -> Streamed | Whole:
         model = (await self.facts()).models[0]
+        outputs = self._outputs(request, token_ids, model)
+        headers = _headers(request)
+        if request.prefill_only:
+            body = sampling.prefill_body(request, token_ids, model, _engine_id())
+            body["kv_transfer_params"] = self._connector.prefill_parameters()
+            prefill = Prefill(self._http, body, headers, outputs, self._connector, token_ids)
+            return await self._begun(prefill)
+        body = sampling.body(request, token_ids, model, _engine_id())
+        if request.session is not None:
+            body["kv_transfer_params"] = self._connector.decode_parameters(
+                request.session, token_ids, request.lora_name
+            )
+        kind = Streamed if body["stream"] else Whole
+        return await self._begun(kind(self._http, body, headers, outputs))
+
+    def _outputs(
+        self, request: GenerateRequest, token_ids: list[int], model: ModelFacts
+    ) -> Outputs:
         assert self._texts is not None
-        engine_id = f"oe-{uuid4().hex}"
         stopping = request.stopping
         open_text = partial(
             OutputText,
@@ -151,23 +181,9 @@ class VllmEngine:
             stopping.stop_texts,
             stopping.include_stop_in_output,
         )
-        outputs = Outputs(request, token_ids, self._texts, open_text)
-        headers = {key: request.trace[key] for key in _TRACE if key in request.trace}
-        if request.dp_rank is not None:
-            headers["X-data-parallel-rank"] = str(request.dp_rank)
-        work: Streamed | Whole
-        if request.prefill_only:
-            body = sampling.prefill_body(request, token_ids, model, engine_id)
-            body["kv_transfer_params"] = self._connector.prefill_parameters()
-            work = Prefill(self._http, body, headers, outputs, self._connector, token_ids)
-        else:
-            body = sampling.body(request, token_ids, model, engine_id)
-            if request.session is not None:
-                body["kv_transfer_params"] = self._connector.decode_parameters(
-                    request.session, token_ids, request.lora_name
-                )
-            kind = Streamed if body["stream"] else Whole
-            work = kind(self._http, body, headers, outputs)
+        return Outputs(request, token_ids, self._texts, open_text)
+
+    async def _begun(self, work: _W) -> _W:
         await work.begin()
         self._working.add(work)
         return work
@@ -226,3 +242,14 @@ class VllmEngine:
         for work in list(self._working):
             await work.close()
         await self._http.close()
+
+
+def _engine_id() -> str:
+    return f"oe-{uuid4().hex}"
+
+
+def _headers(request: GenerateRequest) -> dict[str, str]:
+    headers = {key: request.trace[key] for key in _TRACE if key in request.trace}
+    if request.dp_rank is not None:
+        headers["X-data-parallel-rank"] = str(request.dp_rank)
+    return headers

@@ -66,6 +66,20 @@ def usage(prompt: int, completion: int, cached: int | None = 0) -> Json:
     return {"choices": [], "usage": {**counted, "prompt_tokens_details": details}}
 
 
+def in_one(lines: Lines) -> bytes:
+    """Lines that come all at once."""
+    return b"".join(one if isinstance(one, bytes) else _line(one) for one in lines)
+
+
+def _line(chunk: Any) -> bytes:
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+def apart(lines: Lines) -> Lines:
+    """Lines so long after each other that nobody reads two at once."""
+    return [one for line in lines for one in (line, 0.02)]
+
+
 @dataclass
 class FakeVllm:
     """What it is, what it was asked, and what it answers next."""
@@ -101,7 +115,13 @@ class FakeVllm:
             what = "Got priority -1 but Priority scheduling is not enabled."
             refusal = None if self.priority else error(what)
             return web.json_response(refusal or {"choices": []}, status=400 if refusal else 200)
-        self.asked.append(("generate", body))
+        return await self._answer("generate", request, body)
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        return await self._answer("completions", request, await request.json())
+
+    async def _answer(self, what: str, request: web.Request, body: Json) -> web.StreamResponse:
+        self.asked.append((what, body))
         self.headers.append(dict(request.headers))
         answer = self.answers.pop(0) if self.answers else (200, {"choices": []})
         if isinstance(answer, tuple):
@@ -125,7 +145,7 @@ class FakeVllm:
         elif isinstance(line, bytes):
             await response.write(line)
         else:
-            await response.write(b"data: " + json.dumps(line).encode() + b"\n\n")
+            await response.write(_line(line))
 
     def _impossible(self, sampling: Json) -> str:
         if "n" in sampling:
@@ -207,6 +227,7 @@ async def fake_vllm(**fields: Any) -> AsyncIterator[FakeVllm]:
     server = FakeVllm(**fields)
     app = web.Application()
     app.router.add_post("/inference/v1/generate", server.generate)
+    app.router.add_post("/v1/completions", server.complete)
     app.router.add_post("/v1/completions/derender", server.derender)
     app.router.add_post("/v1/load_lora_adapter", server.lora)
     app.router.add_post("/v1/unload_lora_adapter", server.lora)

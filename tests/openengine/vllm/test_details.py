@@ -18,7 +18,7 @@ from inferlab_adapters.openengine.engine import (
     Usage,
 )
 from tests.openengine.vllm.asked import asking, backend, told
-from tests.openengine.vllm.fake_server import DONE, chunk, run, usage
+from tests.openengine.vllm.fake_server import DONE, apart, chunk, in_one, run, usage
 
 
 def ids_of(text: str) -> tuple[int, ...]:
@@ -38,12 +38,14 @@ def test_only_the_best_n_are_told_though_one_more_was_asked_for() -> None:
             worst = scored(c, (a, -0.1, 1), (b, -0.2, 2), rank=9)
             best = scored(a, (b, -0.2, 2), (c, -0.9, 3))
             server.answers.append(
-                [
-                    chunk(0, (c,), logprobs=worst),
-                    chunk(0, (a,), logprobs=best, end="length"),
-                    usage(3, 2),
-                    DONE,
-                ]
+                apart(
+                    [
+                        chunk(0, (c,), logprobs=worst),
+                        chunk(0, (a,), logprobs=best, end="length"),
+                        usage(3, 2),
+                        DONE,
+                    ]
+                )
             )
             wanted = Selection(mode="top_n", top_n=2)
             returned = Returned(output_logprobs=True, output_candidates=wanted)
@@ -95,8 +97,11 @@ def test_candidates_by_id_come_in_the_order_asked_for_and_without_their_false_ra
     run(test)
 
 
+@pytest.mark.parametrize("piled", [False, True])
 @pytest.mark.parametrize(("keep", "shown"), [(False, "one é"), (True, "one éST")])
-def test_a_stop_text_never_leaks_and_no_character_is_split(keep: bool, shown: str) -> None:
+def test_a_stop_text_never_leaks_and_no_character_is_split(
+    keep: bool, shown: str, piled: bool
+) -> None:
     async def test() -> None:
         async with backend() as (engine, server):
             pieces = [ids_of("one "), (400,), (401,), ids_of("S"), ids_of("TU")]
@@ -106,14 +111,17 @@ def test_a_stop_text_never_leaks_and_no_character_is_split(keep: bool, shown: st
                 last = number == len(pieces) - 1
                 end = {"end": "stop", "stop_reason": "ST"} if last else {}
                 lines.append(chunk(0, ids, logprobs=scores, **end))
-            server.answers.append([*lines, usage(3, 9), DONE])
+            lines += [usage(3, 9), DONE]
+            server.answers.append([in_one(lines)] if piled else apart(lines))
             stopping = Stopping(stop_texts=("ST", "?????"), include_stop_in_output=keep)
             returned = Returned(output_logprobs=True)
             events, counted = await told(engine, asking(stopping=stopping, returned=returned))
             tokens = [event for event in events if isinstance(event, TokenEvent)]
             texts = [event.text for event in tokens]
             assert "".join(texts) == shown
-            if not keep:
+            if piled:
+                assert len(texts) == 1
+            elif not keep:
                 assert texts[:4] == ["", "", "o", "n"]
             assert events[-1].stop == StopMatch("text", text="ST")  # type: ignore[union-attr]
             assert counted == Usage(3, 9, 0)

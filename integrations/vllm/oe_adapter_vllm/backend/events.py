@@ -32,7 +32,8 @@ class Outputs:
 
     ``open_text`` makes the text of an output where vLLM sends none, that is beside logprobs.
     A matched stop token that shall not stay in the output is neither in the tokens nor in the
-    usage: what is counted is what was sent.
+    usage: what is counted is what was sent. ``token_ids`` are the prompt's, empty where vLLM is yet
+    to make them of its text.
     """
 
     def __init__(
@@ -101,6 +102,8 @@ class Outputs:
             self._counted = answer.usage
         events: list[Event] = []
         for choice in answer.choices:
+            if choice.prompt_token_ids is not None:
+                self._token_ids = choice.prompt_token_ids
             if self._goes_on(choice):
                 self._plain(choice, events)
         return events

@@ -49,8 +49,9 @@ def body(
     """What vLLM is asked; raises ``invalid_argument`` or ``unsupported_feature``."""
     check_prompt(token_ids, model)
     streamed = not request.returned.prompt_logprobs
-    asked = _addressed(request, token_ids, model, engine_id)
-    asked |= {
+    asked = {
+        **addressed(request, model, engine_id),
+        "token_ids": list(token_ids),
         "sampling_params": sampling(request, len(token_ids), model),
         "output_mode": "tokens" if request.returned.output_logprobs else "text",
         "stream": streamed,
@@ -75,17 +76,18 @@ def prefill_body(
         params["structured_outputs"] = _guide(request.guide)
     if request.bypass_prefix_cache:
         params["skip_reading_prefix_cache"] = True
-    return _addressed(request, token_ids, model, engine_id) | {"sampling_params": params}
+    return {
+        **addressed(request, model, engine_id),
+        "token_ids": list(token_ids),
+        "sampling_params": params,
+    }
 
 
-def _addressed(
-    request: GenerateRequest, token_ids: Sequence[int], model: ModelFacts, engine_id: str
-) -> dict[str, Any]:
-    """What every body says: which request of which model, on which tokens, how soon."""
+def addressed(request: GenerateRequest, model: ModelFacts, engine_id: str) -> dict[str, Any]:
+    """What every body says: which request of which model, and how soon."""
     asked: dict[str, Any] = {
         "request_id": engine_id,
         "model": request.lora_name or model.served_name,
-        "token_ids": list(token_ids),
     }
     if request.priority:
         asked["priority"] = -request.priority  # vLLM runs lower numbers first.

@@ -29,8 +29,10 @@ from inferlab_adapters.openengine.engine import (
     GenerateRequest,
     Usage,
 )
+from oe_adapter_vllm.backend import completions
 from oe_adapter_vllm.backend.events import Outputs
 from oe_adapter_vllm.backend.http import Http, fault_of
+from oe_adapter_vllm.backend.together import together
 from oe_adapter_vllm.backend.wire import Answer, decode_answer
 
 GENERATE = "/inference/v1/generate"
@@ -46,6 +48,10 @@ _DONE = b"[DONE]"
 
 class Work:
     """One request at vLLM; what streams and whole answers share. Used by one task at a time."""
+
+    path = GENERATE
+    engine_id = "generate-tokens-{}"
+    """What vLLM makes of the request id that it is given."""
 
     def __init__(
         self, http: Http, body: dict[str, Any], headers: Mapping[str, str], outputs: Outputs
@@ -107,7 +113,7 @@ class Work:
                 await pending
         self._hang_up()
         if not self._finished:
-            ids = {"request_ids": [f"generate-tokens-{self._body['request_id']}"]}
+            ids = {"request_ids": [self.engine_id.format(self._body["request_id"])]}
             with suppress(EngineFault):
                 await self._http.post(ABORT, ids, _ABORT_SECONDS)
 
@@ -135,7 +141,7 @@ class Streamed(Work):
     _rest = b""
 
     async def _begin(self) -> None:
-        self._response = await self._http.stream(GENERATE, self._body, self._headers)
+        self._response = await self._http.stream(self.path, self._body, self._headers)
         first: asyncio.Future[list[Answer]] = asyncio.ensure_future(self._read())
         for answer in await self._settle(first) or ():
             if answer.error is None:
@@ -159,7 +165,7 @@ class Streamed(Work):
                     raise self._failure(EngineFault("cancelled", "")) from None
                 raise
             self._next = None
-            for answer in answers:
+            for answer in together(answers):
                 if answer.error is not None:
                     raise self._failure(fault_of(answer.error.code or 500, answer.error))
                 if outputs.plain:
@@ -205,6 +211,13 @@ class Streamed(Work):
             self._response.close()
 
 
+class Completed(Streamed):
+    """An answer of ``/v1/completions``."""
+
+    path = completions.PATH
+    engine_id = "cmpl-{}-0"
+
+
 class Whole(Work):
     """An answer that comes at once: with prompt logprobs, which streams do not carry."""
 
@@ -235,7 +248,7 @@ class Whole(Work):
             yield event
 
     async def _ask(self) -> Answer:
-        response = await self._http.stream(GENERATE, self._body, self._headers)
+        response = await self._http.stream(self.path, self._body, self._headers)
         async with response:
             try:
                 return _answer(await response.read())

@@ -1,7 +1,8 @@
 """What vLLM's generate endpoint answers, as far as it is read.
 
 Source (vLLM 0.32.0): entrypoints/scale_out/token_in_token_out/protocol.py, ``GenerateResponse``
-and ``GenerateStreamResponse``; both fit :class:`Answer`. Unknown fields are passed over.
+and ``GenerateStreamResponse``, and entrypoints/openai/completion/protocol.py,
+``CompletionStreamResponse``; all fit :class:`Answer`. Unknown fields are passed over.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Logprobs(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
-    """New tokens of one output. ``text`` only where the text mode was asked for."""
+    """New tokens of one output. ``text`` only where the text mode was asked for.
+
+    ``prompt_token_ids`` stand only in the first of a completion.
+    """
 
     index: int
     finish_reason: str | None = None
@@ -45,6 +49,7 @@ class Choice(msgspec.Struct):
     token_ids: list[int] | None = None
     text: str = ""
     logprobs: Logprobs | None = None
+    prompt_token_ids: list[int] | None = None
 
 
 class CachedTokens(msgspec.Struct):
