@@ -102,7 +102,7 @@ def _client(wanted: Wanted, engine_version: str | None, against: Path | None) ->
 
 
 def _rendered(wanted: Wanted, client: Client, inventory: str | None) -> list[Json]:
-    if wanted.request.get("operation") == "render_serve":
+    if wanted.placed:
         if inventory:
             raise click.UsageError("A render_serve request is already placed: use no inventory.")
         rendered = client.render(wanted.request)

@@ -55,7 +55,7 @@ def command(
     """
     wanted = common.load_wanted(file, framework, model)
     traces: list[ProcessTrace] = []
-    if wanted.request.get("operation") == "render_serve":
+    if wanted.placed:
         if inventory:
             raise click.UsageError("A render_serve request is already placed: use no inventory.")
         client = common.connect(wanted, None, engine_version)

@@ -62,7 +62,7 @@ def command(
     if form != "compose" and (machine or image):
         raise click.UsageError("--machine and --image are for --format compose.")
     wanted = common.load_wanted(file, framework, model)
-    if wanted.request.get("operation") == "render_serve":
+    if wanted.placed:
         if form not in ("table", "json") or inventory:
             what = "A render_serve request is already placed"
             raise click.UsageError(f"{what}: use no inventory, and --format table or json.")

@@ -46,7 +46,7 @@ class Prepared:
 
 def planned(wanted: Wanted, client: Client) -> Json:
     """The plan for a wanted deployment. Raises :class:`Refused`, its places those of the file."""
-    if wanted.request.get("operation") == "render_serve":
+    if wanted.placed:
         what = "is already planned: this needs a deployment or a plan_serve request"
         raise Refused(Fault("/operation", what, "render it instead"), source=label(wanted.source))
     return _located(wanted, lambda: client.plan(wanted.request))

@@ -41,6 +41,11 @@ class Wanted:
     pointers: Mapping[str, str]
     source: str
 
+    @property
+    def placed(self) -> bool:
+        """Whether the request names its machines, devices and ports: it is a render_serve one."""
+        return bool(self.request.get("operation") == "render_serve")
+
     def locate(self, request_pointer: str) -> str:
         """The place in the file that a pointer into the request stands for.
 
