@@ -8,6 +8,7 @@ from tests.support.control_plane import Json, Placement, plan_request, role
 from tests.support.golden import INV, REQ, SSH, hosts, pair, put, single
 from tests.support.golden import Case as AnyCase
 from tests.support.golden import Refusal as AnyRefusal
+from tests.support.refusals import shared_refusals
 
 Case = partial(AnyCase, version="0.5.23")
 Refusal = partial(AnyRefusal, version="0.5.23")
@@ -125,11 +126,7 @@ CASES = [
 ]
 
 REFUSALS = [
-    Refusal(
-        name="refused-missing-role",
-        request=plan_request(role("decode"), topology="prefill_decode", kv_transfer="nixl"),
-        code=INV,
-    ),
+    *shared_refusals(Refusal, ROUTER),
     Refusal(name="refused-routing-backend", request=pair(routing_backend="vllm-router"), code=INV),
     Refusal(
         name="refused-attention-data",
@@ -199,7 +196,7 @@ REFUSALS = [
         code=REQ,
         spoil=put("allocations/0/ports/master_3/port", 9999),
     ),
-    Refusal(name="refused-wildcard-host", request=pair(), code=REQ, spoil=hosts("::")),
+    Refusal(name="refused-wildcard-ipv6-host", request=pair(), code=REQ, spoil=hosts("::")),
     Refusal(
         name="refused-bootstrap-is-endpoint",
         request=pair(),

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 from tests.support.control_plane import Json, Placement, plan_request, role
-from tests.support.golden import INV, REQ, SSH, hosts, pair, put, single
+from tests.support.golden import INV, REQ, SSH, pair, single
 from tests.support.golden import Case as AnyCase
 from tests.support.golden import Refusal as AnyRefusal
+from tests.support.refusals import shared_refusals
 
 STABLE, CANDIDATE, NEWEST = "1.2.1", "1.3.0rc27", "1.4.0rc"
 ROUTER = "trtllm-disaggregated"
@@ -232,36 +233,13 @@ def patch(**keys: Any) -> Json:
 
 
 REFUSALS = [
-    Refusal(
-        name="refused-missing-role",
-        request=plan_request(role("prefill"), topology="prefill_decode", kv_transfer="nixl"),
-        code=INV,
-    ),
-    Refusal(
-        name="refused-extra-role",
-        request=plan_request(
-            role("prefill"), role("decode"), role(), topology="prefill_decode", kv_transfer="nixl"
-        ),
-        code=INV,
-    ),
-    Refusal(name="refused-router-role", request=plan_request(role("router")), code=INV),
-    Refusal(
-        name="refused-no-kv-transfer",
-        request=plan_request(role("prefill"), role("decode")),
-        code=INV,
-    ),
-    Refusal(
-        name="refused-kv-transfer-in-single",
-        request=plan_request(role(), kv_transfer="nixl"),
-        code=INV,
-    ),
+    *shared_refusals(Refusal, ROUTER),
     Refusal(name="refused-mooncake", request=pair(kv="mooncake"), code=INV),
     Refusal(
         name="refused-routing-backend",
         request=pair(routing_backend="trtllm-disagregated"),
         code=INV,
     ),
-    Refusal(name="refused-replica-count-0", request=plan_request(role(count=0)), code=REQ),
     Refusal(
         name="refused-attention-data-parallel",
         request=plan_request(role(outer={"tensor": 8}, attention={"data": 4})),
@@ -458,24 +436,6 @@ REFUSALS = [
         spoil=nothing,
     ),
     Refusal(
-        name="refused-devices",
-        request=plan_request(role(outer={"tensor": 8})),
-        code=REQ,
-        spoil=put("allocations/0/devices", [0, 1, 2, 3]),
-    ),
-    Refusal(
-        name="refused-changed-plan",
-        request=plan_request(role(outer={"tensor": 4})),
-        code=REQ,
-        spoil=put("roles/0/effective_replica_count", 2),
-    ),
-    Refusal(
-        name="refused-changed-layout",
-        request=plan_request(role(outer={"tensor": 4})),
-        code=INV,
-        spoil=put("roles/0/effective_parallelism/attention/tensor_parallel_size", 2),
-    ),
-    Refusal(
         name="refused-two-node-tp16",
         request=plan_request(role(outer={"tensor": 16})),
         code=REQ,
@@ -518,26 +478,5 @@ REFUSALS = [
         code=REQ,
         placement=IPV6,
         spoil=nothing,
-    ),
-    Refusal(name="refused-wildcard-host", request=pair(), code=REQ, spoil=hosts("0.0.0.0")),
-    Refusal(name="refused-loopback-host", request=pair(), code=REQ, spoil=hosts("127.0.0.1")),
-    Refusal(
-        name="refused-port-twice",
-        request=pair(),
-        code=REQ,
-        placement=Placement(together=True),
-        spoil=put("allocations/1/endpoint/port", 8000),
-    ),
-    Refusal(
-        name="refused-model-locator",
-        request=single(),
-        code=REQ,
-        spoil=put("allocations/0/model_locator", "--help"),
-    ),
-    Refusal(
-        name="refused-router-with-devices",
-        request=pair(routing_backend=ROUTER),
-        code=REQ,
-        spoil=put("allocations/2/devices", [0]),
     ),
 ]

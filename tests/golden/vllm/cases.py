@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.control_plane import Json, Placement, plan_request, role
 from tests.support.golden import INV, REQ, SSH, Case, Refusal, hosts, pair, put, single
+from tests.support.refusals import shared_refusals
 
 CASES = [
     Case(name="single-tp2", request=plan_request(role(outer={"tensor": 2}))),
@@ -182,36 +183,13 @@ def _ports_apart(render: Json) -> None:
 
 
 REFUSALS = [
+    *shared_refusals(Refusal, "vllm-router"),
     Refusal(
         name="refused-no-scale-out",
         request=single(enable_scale_out=False, skip_tokenizer_init=True),
         code=INV,
     ),
-    Refusal(
-        name="refused-missing-role",
-        request=plan_request(role("prefill"), topology="prefill_decode", kv_transfer="nixl"),
-        code=INV,
-    ),
-    Refusal(
-        name="refused-extra-role",
-        request=plan_request(
-            role("prefill"), role("decode"), role(), topology="prefill_decode", kv_transfer="nixl"
-        ),
-        code=INV,
-    ),
-    Refusal(name="refused-router-role", request=plan_request(role("router")), code=INV),
-    Refusal(
-        name="refused-no-kv-transfer",
-        request=plan_request(role("prefill"), role("decode")),
-        code=INV,
-    ),
-    Refusal(
-        name="refused-kv-transfer-in-single",
-        request=plan_request(role(), kv_transfer="nixl"),
-        code=INV,
-    ),
     Refusal(name="refused-routing-backend", request=pair(routing_backend="vllm-routr"), code=INV),
-    Refusal(name="refused-replica-count-0", request=plan_request(role(count=0)), code=REQ),
     Refusal(
         name="refused-expert-parallel",
         request=plan_request(role(outer={"tensor": 8}, experts={"expert": 4})),
@@ -263,24 +241,6 @@ REFUSALS = [
         code=REQ,
     ),
     Refusal(
-        name="refused-devices",
-        request=plan_request(role(outer={"tensor": 4})),
-        code=REQ,
-        spoil=put("allocations/0/devices", [0, 1]),
-    ),
-    Refusal(
-        name="refused-changed-plan",
-        request=plan_request(role(outer={"tensor": 4})),
-        code=REQ,
-        spoil=put("roles/0/effective_replica_count", 2),
-    ),
-    Refusal(
-        name="refused-changed-layout",
-        request=plan_request(role(outer={"tensor": 4})),
-        code=INV,
-        spoil=put("roles/0/effective_parallelism/attention/tensor_parallel_size", 2),
-    ),
-    Refusal(
         name="refused-rank-twice",
         request=plan_request(role(outer={"tensor": 16})),
         code=REQ,
@@ -313,33 +273,12 @@ REFUSALS = [
         code=REQ,
         spoil=_ports_apart,
     ),
-    Refusal(name="refused-wildcard-host", request=pair(), code=REQ, spoil=hosts("0.0.0.0")),
-    Refusal(name="refused-loopback-host", request=pair(), code=REQ, spoil=hosts("127.0.0.1")),
     Refusal(name="refused-digits-host", request=pair(), code=REQ, spoil=hosts("12345")),
-    Refusal(
-        name="refused-port-twice",
-        request=pair(),
-        code=REQ,
-        placement=Placement(together=True),
-        spoil=put("allocations/1/endpoint/port", 8000),
-    ),
     Refusal(
         name="refused-port-0",
         request=single(),
         code=REQ,
         spoil=put("allocations/0/endpoint/port", 0),
-    ),
-    Refusal(
-        name="refused-model-locator",
-        request=single(),
-        code=REQ,
-        spoil=put("allocations/0/model_locator", "--help"),
-    ),
-    Refusal(
-        name="refused-router-with-devices",
-        request=pair(routing_backend="vllm-router"),
-        code=REQ,
-        spoil=put("allocations/2/devices", [0]),
     ),
     Refusal(
         name="refused-mooncake-ipv6",
