@@ -194,3 +194,8 @@ class Plan(NamedTuple):
     def argument(self, name: str, value: str | int) -> list[str]:
         """An option that the adapter itself writes, with its value, as tokens."""
         return [self.table[name].names[0], str(value)]
+
+    def sizes(self, sizes: Mapping[str, int]) -> list[str]:
+        """Those options for parallel sizes that are above 1; an engine's own default is 1."""
+        above = (self.argument(name, size) for name, size in sizes.items() if size > 1)
+        return [token for tokens in above for token in tokens]

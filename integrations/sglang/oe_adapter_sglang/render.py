@@ -62,16 +62,15 @@ def render_router(deployment: Deployment, rank: Rank) -> Command:
 
 def _shape(plan: Plan, layout: Layout) -> list[str]:
     """Every size above 1, in the spelling that the version knows."""
-    argv: list[str] = []
-    for name, size in (
-        ("tp_size", layout.tensor),
-        ("pp_size", layout.pipeline),
-        ("attn_cp_size", layout.attention_context),
-        ("ep_size", layout.expert),
-        ("moe_dp_size", layout.expert_data),
-    ):
-        if size > 1:
-            argv += plan.argument(name, size)
+    argv = plan.sizes(
+        {
+            "tp_size": layout.tensor,
+            "pp_size": layout.pipeline,
+            "attn_cp_size": layout.attention_context,
+            "ep_size": layout.expert,
+            "moe_dp_size": layout.expert_data,
+        }
+    )
     if layout.attention_data > 1 and "attn_dp_size" in plan.table:
         argv += plan.argument("attn_dp_size", layout.attention_data)
     elif layout.attention_data > 1:

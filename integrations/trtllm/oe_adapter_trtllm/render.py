@@ -116,14 +116,13 @@ def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command
 
 def _shape(plan: Plan, layout: Layout) -> list[str]:
     """Every size above 1; attention data parallel where the command line knows it."""
-    argv: list[str] = []
-    for name, size in (
-        ("tensor_parallel_size", layout.tensor),
-        ("pipeline_parallel_size", layout.pipeline),
-        ("moe_expert_parallel_size", layout.expert),
-    ):
-        if size > 1:
-            argv += plan.argument(name, size)
+    argv = plan.sizes(
+        {
+            "tensor_parallel_size": layout.tensor,
+            "pipeline_parallel_size": layout.pipeline,
+            "moe_expert_parallel_size": layout.expert,
+        }
+    )
     if layout.attention_data > 1 and ATTENTION_DP in plan.table:
         argv.append(plan.option(ATTENTION_DP).names[0])
     return argv

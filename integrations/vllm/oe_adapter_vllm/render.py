@@ -85,15 +85,14 @@ def render_rank(deployment: Deployment, replica: Replica, rank: Rank) -> Command
 
 def _shape(plan: Plan, layout: Layout) -> list[str]:
     """Every size above 1, in the spelling that the version knows."""
-    argv: list[str] = []
-    for name, size in (
-        ("tensor_parallel_size", layout.tensor),
-        ("pipeline_parallel_size", layout.pipeline),
-        ("data_parallel_size", layout.attention_data),
-        (CONTEXT_OPTION, layout.attention_context),
-    ):
-        if size > 1:
-            argv += plan.argument(name, size)
+    argv = plan.sizes(
+        {
+            "tensor_parallel_size": layout.tensor,
+            "pipeline_parallel_size": layout.pipeline,
+            "data_parallel_size": layout.attention_data,
+            CONTEXT_OPTION: layout.attention_context,
+        }
+    )
     if layout.expert > 1:
         argv += tokens(plan.option("enable_expert_parallel"), True)
     return argv
