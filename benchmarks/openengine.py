@@ -3,6 +3,7 @@
 Run it with the project's own Python, which must have the extra ``openengine``:
 
     .venv/bin/python benchmarks/openengine.py scripted
+    .venv/bin/python benchmarks/openengine.py paced
     .venv/bin/python benchmarks/openengine.py vllm --engine URL --openengine HOST:PORT --model NAME
 
 ``scripted``: an engine that has its tokens ready, served by a process on a core of its own: tokens
@@ -10,7 +11,10 @@ a second in chunks of 16 and of one, against a bare grpc.aio stream of the same 
 of the server's processor time, since the client here may be the slower one; memory over a million
 tokens; a thousand streams at once. ``vllm``: the same requests to a running vLLM straight
 over its streaming HTTP and through OpenEngine, at 1, 16 and 64 streams: throughput as a ratio, and
-the time to the first token that is added, in seconds. It prints one JSON object.
+the time to the first token that is added, in seconds. On a CPU that vLLM computes on the cores that
+the server needs; ``paced`` asks the same of an HTTP server that answers as vLLM does, a token every
+20 ms for each stream, and computes nothing, as if that were done on a GPU. It prints one JSON
+object.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -343,11 +348,33 @@ async def vllm(engine: str, openengine: str, model: str, rounds: int) -> dict[st
         return report
 
 
+async def paced(rounds: int) -> dict[str, Any]:
+    """As :func:`vllm`, with an engine that computes elsewhere."""
+    command = [sys.executable, str(Path(__file__).with_name("paced_vllm.py"))]
+    engine = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert engine.stdout is not None
+    url = engine.stdout.readline().strip()
+    command = [sys.executable, "-m", "inferlab_adapters.openengine", "serve"]
+    command += ["--framework", "vllm", "--role", "aggregated", "--listen", "127.0.0.1:0"]
+    server = subprocess.Popen([*command, "--engine", url], stderr=subprocess.PIPE, text=True)
+    assert server.stderr is not None
+    try:
+        said = (json.loads(line) for line in server.stderr)
+        port = next(one["port"] for one in said if one["message"] == "listening")
+        next(one for one in said if one.get("state") == "ready")
+        return await vllm(url, f"127.0.0.1:{port}", "paced", rounds)
+    finally:
+        server.terminate()
+        server.communicate()
+        engine.communicate()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("scripted")
     commands.add_parser("serve-scripted")
+    commands.add_parser("paced").add_argument("--rounds", type=int, default=5)
     real = commands.add_parser("vllm")
     real.add_argument("--engine", required=True)
     real.add_argument("--openengine", required=True)
@@ -359,6 +386,8 @@ def main() -> None:
         return
     if options.command == "scripted":
         report = asyncio.run(scripted())
+    elif options.command == "paced":
+        report = asyncio.run(paced(options.rounds))
     else:
         report = asyncio.run(
             vllm(options.engine, options.openengine, options.model, options.rounds)
