@@ -113,6 +113,24 @@ async def prefill_keeps_the_rules_of_seed(served: Deployment) -> None:
 
 
 @PAIR
+async def prefill_keeps_the_rules_of_v0_1_0(served: Deployment) -> None:
+    conforms(served, _PREFILL, "v0.1.0", 62, "--peer", served.addresses[_DECODE])
+    await lives(served)
+
+
+@PAIR
+async def decode_keeps_the_rules_of_seed(served: Deployment) -> None:
+    conforms(served, _DECODE, "seed", 85, "--peer", served.addresses[_PREFILL])
+    await lives(served)
+
+
+@PAIR
+async def decode_keeps_the_rules_of_v0_1_0(served: Deployment) -> None:
+    conforms(served, _DECODE, "v0.1.0", 78, "--peer", served.addresses[_PREFILL])
+    await lives(served)
+
+
+@PAIR
 async def a_changed_session_is_refused(served: Deployment) -> None:
     made = await session(served)
     vllm = dict(made.attributes["vllm"])

@@ -64,6 +64,7 @@ def environment(port: int) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
         "TORCHDYNAMO_DISABLE": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "OMP_NUM_THREADS": "1",
         "VLLM_HOST_IP": "127.0.0.1",
         "UCX_NET_DEVICES": "lo",

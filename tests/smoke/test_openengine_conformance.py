@@ -12,7 +12,7 @@ import pytest
 
 from tests.smoke.openengine_served_pair_checks import PAIR
 from tests.smoke.openengine_served_single_checks import SINGLE
-from tests.support.engines import ROOT, engine_python, needs_more_cores, own_namespaces
+from tests.support.engines import ROOT, engine_python, own_namespaces
 
 pytestmark = pytest.mark.smoke
 
@@ -41,7 +41,6 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    needs_more_cores()
     return run("pair", tmp_path_factory.mktemp("pair"))
 
 

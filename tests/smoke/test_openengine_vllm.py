@@ -11,7 +11,7 @@ import pytest
 
 from tests.smoke.openengine_vllm import MODULES
 from tests.smoke.openengine_vllm_support import CHECKS
-from tests.support.engines import ROOT, engine_python, needs_more_cores, own_namespaces
+from tests.support.engines import ROOT, engine_python, own_namespaces
 
 pytestmark = pytest.mark.smoke
 
@@ -21,7 +21,6 @@ assert MODULES  # Importing them has filled CHECKS.
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What every check said: nothing, or what went wrong."""
-    needs_more_cores()
     engine_python("vllm")
     folder = tmp_path_factory.mktemp("openengine_vllm")
     path = os.pathsep.join((str(ROOT), str(ROOT / "integrations" / "vllm")))

@@ -36,15 +36,6 @@ def parsed(framework: str, argvs: Mapping[str, list[str]]) -> dict[str, Json]:
     return dict(zip(argvs, answers, strict=True))
 
 
-def needs_more_cores() -> None:
-    """Skip what two engines that poll for transfers make too slow on two cores.
-
-    ``OE_PAIRS=1`` runs it all the same.
-    """
-    if not os.environ.get("OE_PAIRS"):
-        pytest.skip("a pair of polling engines starves two cores; OE_PAIRS=1 runs it")
-
-
 def own_namespaces() -> list[str]:
     """The command that runs a program in network and process namespaces of its own.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -47,6 +48,8 @@ from oe_adapter_vllm.backend.stream import Completed, Streamed, Whole, Work
 from oe_adapter_vllm.backend.text import OutputText, TokenTexts
 
 _HEALTH_SECONDS = 5.0
+_BUSY_SECONDS = 15.0
+"""An engine that has answered so lately and does not now is busy; after that it is away."""
 _TRACE = ("traceparent", "tracestate")
 
 _W = TypeVar("_W", bound=Work)
@@ -90,6 +93,7 @@ class VllmEngine:
         self._connector = VllmConnector(url, self._arguments, environment or {})
         self._facts: EngineFacts | None = None
         self._reading = asyncio.Lock()
+        self._answered = -_BUSY_SECONDS
         self._texts: TokenTexts | None = None
         self._working: WeakSet[Work] = WeakSet()
 
@@ -106,15 +110,19 @@ class VllmEngine:
         return self._facts
 
     async def checks(self, probe: bool) -> Sequence[Check]:
-        """Its own health, and a token where ``probe``."""
+        """Its own health, and a token where ``probe``; degraded while it only answers late."""
         try:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 await self._http.get("/health")
                 await self.facts()
         except (EngineFault, TimeoutError) as error:
+            lately = time.monotonic() - self._answered < _BUSY_SECONDS
+            if isinstance(error, TimeoutError) and lately:
+                return [Check(name="model", state="degraded", message=health.told(error))]
             # It may come back as another one.
             self._facts = None
             return [Check(name="model", state="not_ready", message=health.told(error))]
+        self._answered = time.monotonic()
         found = [Check(name="model", state="ready")]
         if probe:
             found.append(await health.probe(self._start))

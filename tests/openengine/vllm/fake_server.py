@@ -94,6 +94,7 @@ class FakeVllm:
     models: list[Json] = field(default_factory=lambda: list(MODELS))
     sources: Json = field(default_factory=dict)
     healthy: bool = True
+    hung: bool = False
     answers: list[Lines | tuple[int, Json]] = field(default_factory=list)
     asked: list[tuple[str, Json]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -201,6 +202,8 @@ class FakeVllm:
             if path == "/tokenize":
                 return web.json_response({"tokens": [100 + ord(c) for c in body["prompt"]]})
             return web.Response()
+        if self.hung:
+            await asyncio.sleep(60)
         if not self.healthy:
             return web.json_response({"detail": "dead"}, status=503)
         answers: dict[str, Any] = {

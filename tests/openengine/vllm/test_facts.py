@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from oe_adapter_vllm.backend.arguments import EngineArguments
 
-from inferlab_adapters.openengine.engine import Load, Lora, RankLoad, Role
+from inferlab_adapters.openengine.engine import Engine, Load, Lora, RankLoad, Role
 from tests.openengine.vllm.asked import asking, backend, fault, told
 from tests.openengine.vllm.fake_server import DONE, METRICS, MODELS, chunk, error, run, usage
 
@@ -77,6 +77,40 @@ def test_an_engine_that_cannot_generate_by_tokens_says_what_it_needs() -> None:
             refused = await fault(engine.facts())
             assert refused.code == "failed_precondition"
             assert "--enable-scale-out" in refused.message
+
+    run(test)
+
+
+def test_an_engine_that_answers_late_is_busy_before_it_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("oe_adapter_vllm.engine._HEALTH_SECONDS", 0.2)
+
+    async def state(engine: Engine) -> str:
+        (check,) = await engine.checks(False)
+        assert (check.message == "") == (check.state == "ready")
+        return check.state
+
+    async def test() -> None:
+        async with backend(hung=True) as (engine, server):
+            # It never answered.
+            assert await state(engine) == "not_ready"
+            server.hung = False
+            assert await state(engine) == "ready"
+            known = await engine.facts()
+            server.hung = True
+            assert [await state(engine), await state(engine)] == ["degraded", "degraded"]
+            assert await engine.facts() is known
+            with monkeypatch.context() as later:
+                later.setattr("oe_adapter_vllm.engine._BUSY_SECONDS", 0.1)
+                assert await state(engine) == "not_ready"
+            server.hung, server.healthy = False, False
+            assert await state(engine) == "not_ready"
+            server.healthy = True
+            assert await state(engine) == "ready"
+            # What refuses is no busy engine.
+            server.healthy = False
+            assert await state(engine) == "not_ready"
 
     run(test)
 
