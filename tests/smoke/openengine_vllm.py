@@ -16,10 +16,11 @@ import sys
 import time
 import traceback
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.openengine.vllm.tiny_lora import write_adapter
 from tests.smoke import (
     openengine_vllm_checks,
     openengine_vllm_detail_checks,
@@ -46,11 +47,12 @@ _EVENTS = (
 )
 
 
-def command(port: int) -> list[str]:
+def command(port: int, folder: Path) -> list[str]:
     """The command line of a server; the producer also has what one server alone can have."""
     words = ["vllm", "serve", str(TINY_MODEL), *_COMMON.split(), "--port", str(port)]
     if port == PRODUCER:
         words += ["--enable-lora", "--max-lora-rank", "8", "--kv-events-config", _EVENTS]
+        words += ["--lora-modules", f"own={write_adapter(folder / 'own')}"]
         return [*words, "--kv-transfer-config", _TRANSFER % "kv_producer"]
     return [*words, "--max-logprobs", "-1", "--kv-transfer-config", _TRANSFER % "kv_consumer"]
 
@@ -78,18 +80,16 @@ def environment(port: int) -> dict[str, str]:
 def running(folder: Path) -> Iterator[Servers]:
     """Both servers, ready; their logs are in the folder."""
     processes: list[subprocess.Popen[bytes]] = []
+    started: dict[int, tuple[Sequence[str], Mapping[str, str]]] = {}
     try:
         for port in (PRODUCER, CONSUMER):
+            argv, env = command(port, folder), environment(port)
+            started[port] = (argv, env)
             with (folder / f"{port}.log").open("wb") as log:
-                processes.append(
-                    subprocess.Popen(command(port), env=environment(port), stdout=log, stderr=log)
-                )
+                processes.append(subprocess.Popen(argv, env=env, stdout=log, stderr=log))
         for port, process in zip((PRODUCER, CONSUMER), processes, strict=True):
             _wait(port, process, folder / f"{port}.log")
-        yield Servers(
-            {port: (tuple(command(port)), environment(port)) for port in (PRODUCER, CONSUMER)},
-            folder,
-        )
+        yield Servers(started, folder)
     finally:
         for process in processes:
             process.send_signal(signal.SIGTERM)

@@ -84,7 +84,7 @@ async def output_logprobs(servers: Servers) -> None:
 
 @check
 async def prompt_logprobs(servers: Servers) -> None:
-    async with servers.engine() as engine:
+    async with servers.engine(port=CONSUMER) as engine:
         selection = Selection(mode="top_n", top_n=2)
         for start in (0, 2):
             returned = Returned(

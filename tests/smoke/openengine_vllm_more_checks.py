@@ -18,6 +18,7 @@ from inferlab_adapters.openengine.engine import (
     PrefillDone,
     Returned,
     Role,
+    Sampling,
 )
 from inferlab_adapters.openengine.structs import settled
 from tests.openengine.vllm.tiny_lora import write_adapter
@@ -35,19 +36,24 @@ from tests.smoke.openengine_vllm_support import (
 
 @check
 async def aborts(servers: Servers) -> None:
-    async with servers.engine() as engine:
-        for returned in (Returned(), Returned(prompt_logprobs=True)):
-            generation = await engine.accept(asking(count=250, returned=returned))
+    prompted = Returned(prompt_logprobs=True)
+    for port, returned in ((PRODUCER, Returned()), (CONSUMER, prompted)):
+        async with servers.engine(port=port) as engine:
+            # So many that they take longer than the second in which a refusal may come.
+            many = Sampling(temperature=1.0, num_sequences=100)
+            request = asking(count=250, sampling=many, returned=returned)
+            generation = await engine.accept(request)
 
             async def read(generation: Any = generation) -> list[Event]:
                 return [event async for event in generation]
 
             reading = asyncio.ensure_future(read())
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.1)
             assert not reading.done()
             await generation.close()
             await generation.close()
             assert await fault(reading) == "cancelled"
+    async with servers.engine() as engine:
         for _ in range(50):
             load = await engine.load(True)
             if load.running == 0:
@@ -74,9 +80,15 @@ async def lora_adapters(servers: Servers) -> None:
     async with servers.engine() as engine:
         lora = Lora(lora_id=7, name="sideways", path=str(write_adapter(servers.folder / "lora")))
         base = await told(engine, asking([9] * 40, 8))
+        own = {"own": str(servers.folder / "own")}
+        assert await engine.list_loras() == own
         await engine.load_lora(lora)
+        assert await engine.list_loras() == {**own, "sideways": lora.path}
         changed = await told(engine, asking([9] * 40, 8, lora_name="sideways"))
         assert changed.ids() != base.ids()
+        # Another adapter of the same weights.
+        same = await told(engine, asking([9] * 40, 8, lora_name="own"))
+        assert same.ids() == changed.ids()
         scored = Returned(output_logprobs=True)
         again = await told(engine, asking([9] * 40, 8, lora_name="sideways", returned=scored))
         assert (again.ids(), again.text()) == (changed.ids(), changed.text())

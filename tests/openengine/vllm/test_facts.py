@@ -36,7 +36,8 @@ def test_facts_of_an_engine_whose_command_line_is_known() -> None:
             abilities = model.abilities
             assert abilities.output_logprobs.selections == ("top_n", "token_ids")
             assert abilities.output_logprobs.max_top_n == 19
-            assert abilities.prompt_logprobs.max_top_n == 20
+            # They would end a vLLM with LoRA.
+            assert not abilities.prompt_logprobs.supported
             assert abilities.max_num_sequences == 128
             assert abilities.priority
             assert abilities.lora
@@ -47,6 +48,7 @@ def test_facts_of_an_engine_whose_command_line_is_known() -> None:
 def test_facts_of_an_engine_that_was_there_before() -> None:
     async def test() -> None:
         lacks: dict[str, Any] = {"priority": False, "runtime_lora": False, "models": MODELS[:2]}
+        lacks["metrics"] = METRICS.replace("# TYPE vllm:lora_requests_info gauge\n", "")
         async with backend(most_logprobs=-1, **lacks) as (engine, _):
             facts = await engine.facts()
             abilities = facts.models[0].abilities

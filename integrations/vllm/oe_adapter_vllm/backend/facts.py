@@ -66,9 +66,13 @@ async def read(
     ranks = metrics.by_rank("vllm:num_requests_running")
     most_sequences = await asked.sequences()
     prompt_logprobs, output_logprobs = await asked.logprobs()
-    lora = metrics.measures("vllm:lora_requests_info") and (
-        bool(adapters) or await asked.route(LOAD_LORA)
-    )
+    with_lora = metrics.measures("vllm:lora_requests_info")
+    if with_lora:
+        # vLLM applies adapters to a prompt's logits by the map of the tokens that it samples
+        # (lora/layers/logits_processor.py). Seen on the CPU build: beside other requests their
+        # sizes differ, which ends the engine; GPU kernels take the wrong rows, as far as read.
+        prompt_logprobs = LogprobAbility(supported=False)
+    lora = with_lora and (bool(adapters) or await asked.route(LOAD_LORA))
     model = ModelFacts(
         model_id=first.root or first.id,
         served_name=first.id,
