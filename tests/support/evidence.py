@@ -147,6 +147,7 @@ PARSERS = {
 _SMOKE_VLLM = "tests/smoke/test_vllm.py::"
 _VLLM_SINGLE = f"{_SMOKE_VLLM}test_a_single_server_completes_on_each_path"
 _VLLM_PAIR = f"{_SMOKE_VLLM}test_prefill_and_decode_behind_the_router_complete_on_each_path"
+_VLLM_MOONCAKE = f"{_SMOKE_VLLM}test_prefill_and_decode_over_mooncake_complete_on_each_path"
 _VLLM_TENSOR = f"{_SMOKE_VLLM}test_a_replica_of_two_processes_completes[tensor]"
 _VLLM_DATA = f"{_SMOKE_VLLM}test_a_replica_of_two_processes_completes[data]"
 
@@ -189,18 +190,20 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
             cases=("1p1d-nixl-builtin",), token="NixlConnector", runs=(_VLLM_PAIR,)
         ),
         "prefill and decode, Mooncake": Shown(
-            cases=("1p1d-mooncake-vllm-router",), token="MooncakeConnector"
+            cases=("1p1d-mooncake-vllm-router",),
+            token="MooncakeConnector",
+            runs=(_VLLM_MOONCAKE,),
         ),
         "router of the control plane": Shown(cases=("1p1d-nixl-builtin",)),
         "router of the engine": Shown(
             cases=("2p3d-nixl-vllm-router", "1p1d-mooncake-vllm-router"),
             token="--vllm-pd-disaggregation",
-            runs=(_VLLM_PAIR,),
+            runs=(_VLLM_PAIR, _VLLM_MOONCAKE),
         ),
         "KV transfer held to TCP": Shown(
             cases=("1p1d-nixl-tcp-recompute", "1p1d-mooncake-tcp"),
             token='"mooncake_protocol":"tcp"',
-            runs=(_VLLM_PAIR,),
+            runs=(_VLLM_PAIR, _VLLM_MOONCAKE),
         ),
         "KV transfer held to RDMA": Shown(
             cases=("1p1d-nixl-rdma", "1p1d-mooncake-vllm-router"),
@@ -217,7 +220,7 @@ EVIDENCE: Mapping[str, Mapping[str, Shown | Refused | Absent]] = {
         "OpenEngine beside HTTP": Shown(
             cases=("single-tp2", "1p1d-nixl-builtin"),
             token="--enable-scale-out",
-            runs=(_VLLM_SINGLE, _VLLM_PAIR, _VLLM_TENSOR, _VLLM_DATA),
+            runs=(_VLLM_SINGLE, _VLLM_PAIR, _VLLM_MOONCAKE, _VLLM_TENSOR, _VLLM_DATA),
         ),
         "launch files": _OWN_FILES,
         "render inputs": _OWN_FILES,
