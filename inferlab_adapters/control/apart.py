@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -17,14 +17,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """What ``work`` returns or raises; it is cancelled, and waited for, where waiting is ended."""
+def run_apart(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What ``work()`` returns or raises; it is cancelled, and waited for, where waiting is ended.
+
+    It is called in the thread: a coroutine that a signal keeps from beginning would complain.
+    """
     given_up = threading.Event()
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
     done: Future[T] = Future()
 
     async def followed() -> T:
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(work())
         running.set_result((asyncio.get_running_loop(), task))
         if given_up.is_set():
             task.cancel()

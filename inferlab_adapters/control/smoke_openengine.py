@@ -65,7 +65,7 @@ def refuse_without_grpc() -> None:
 def check(asked: tuple[Speaker, ...], *, model: str, prompt: str) -> tuple[Json, list[str]]:
     """Ask them all; what they said (see docs/smoke.md), and what is wrong, a sentence each."""
     checks: Any = import_module(_CHECKS)
-    found: tuple[Json, list[str]] = run_apart(checks.ask(asked, model=model, prompt=prompt))
+    found: tuple[Json, list[str]] = run_apart(lambda: checks.ask(asked, model=model, prompt=prompt))
     return found
 
 
