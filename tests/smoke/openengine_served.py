@@ -7,12 +7,11 @@ the checks' names to "" or to what went wrong.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import traceback
 from pathlib import Path
 
+from tests.smoke.made import made
 from tests.smoke.openengine_served_pair_checks import PAIR
 from tests.smoke.openengine_served_single_checks import SINGLE
 from tests.smoke.openengine_served_support import Checks, Deployment, oe, speaking, state
@@ -25,18 +24,6 @@ SHAPES: dict[str, tuple[str, Checks]] = {
 }
 READY_SECONDS = 420
 CHECK_SECONDS = 300
-
-
-def results(served: Deployment, checks: Checks) -> dict[str, str]:
-    """What every check said."""
-    told = {}
-    for name, check in checks.items():
-        try:
-            asyncio.run(asyncio.wait_for(check(served), CHECK_SECONDS))
-            told[name] = ""
-        except BaseException:
-            told[name] = traceback.format_exc()
-    return told
 
 
 def main() -> int:
@@ -53,7 +40,7 @@ def main() -> int:
         return up.returncode
     try:
         served = Deployment(name=name, addresses=speaking(state(name)), folder=folder)
-        told = results(served, checks)
+        told = made(checks, served, CHECK_SECONDS)
         (folder / "results.json").write_text(json.dumps(told), encoding="utf-8")
     finally:
         (folder / "engines.log").write_text(oe("logs", name).stdout, encoding="utf-8")

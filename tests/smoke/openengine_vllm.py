@@ -7,14 +7,12 @@ or to what went wrong.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-import traceback
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +24,7 @@ from tests.smoke import (
     openengine_vllm_detail_checks,
     openengine_vllm_more_checks,
 )
+from tests.smoke.made import made
 from tests.smoke.openengine_vllm_support import CHECKS, CONSUMER, PRODUCER, Servers
 from tests.support.engines import ENGINES, TINY_MODEL
 
@@ -110,24 +109,10 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     raise SystemExit(f"no server on {port}: {log.read_text(errors='replace')[-3000:]}")
 
 
-def results(servers: Servers, only: str = "") -> dict[str, str]:
-    """What every check said."""
-    told = {}
-    for name, check in CHECKS.items():
-        if only and only not in name:
-            continue
-        try:
-            asyncio.run(asyncio.wait_for(check(servers), CHECK_SECONDS))
-            told[name] = ""
-        except BaseException:
-            told[name] = traceback.format_exc()
-    return told
-
-
 def main() -> None:
     folder = Path(sys.argv[1])
     with running(folder) as servers:
-        told = results(servers)
+        told = made(CHECKS, servers, CHECK_SECONDS)
     (folder / "results.json").write_text(json.dumps(told), encoding="utf-8")
 
 
