@@ -103,8 +103,7 @@ def _client(wanted: Wanted, engine_version: str | None, against: Path | None) ->
 
 def _rendered(wanted: Wanted, client: Client, inventory: str | None) -> list[Json]:
     if wanted.placed:
-        if inventory:
-            raise click.UsageError("A render_serve request is already placed: use no inventory.")
+        common.refuse_inventory(inventory)
         rendered = client.render(wanted.request)
     else:
         from inferlab_adapters.control.prepare import prepare

@@ -65,6 +65,12 @@ grace_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
+def refuse_inventory(inventory: str | None) -> None:
+    """Where a request is placed, machines would change nothing."""
+    if inventory:
+        raise click.UsageError("A render_serve request is already placed: use no inventory.")
+
+
 def load_wanted(file: str, framework: str | None, model: str | None = None) -> Wanted:
     """What FILE asks for, with ``model`` as the path of its model. Raises :class:`Refused`."""
     from inferlab_adapters.control import wanted

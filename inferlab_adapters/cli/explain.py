@@ -56,8 +56,7 @@ def command(
     wanted = common.load_wanted(file, framework, model)
     traces: list[ProcessTrace] = []
     if wanted.placed:
-        if inventory:
-            raise click.UsageError("A render_serve request is already placed: use no inventory.")
+        common.refuse_inventory(inventory)
         client = common.connect(wanted, None, engine_version)
         client.render(wanted.request, traces.append)
         request, allocations = wanted.request, wanted.request["input"]["allocations"]
